@@ -1,78 +1,18 @@
 //! Compositions: an HTTP service of components under load, of which one is killed; and what is refused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod components;
+
+use components::{Composed, Folder, PATIENCE, document, end, rows};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn freehold() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_freehold"))
-}
-
-/// A folder with the example's objects and its composition; removed in the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("freehold-component-test-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/components");
-        let made = Command::new("make")
-            .arg("-C")
-            .arg(&example)
-            .arg(format!("OUT={}", folder.display()))
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        for file in ["http.toml", "service.toml"] {
-            std::fs::copy(example.join(file), folder.join(file)).unwrap();
-        }
-        Self(folder)
-    }
-
-    fn start(&self, port: u16, options: &[&str]) -> Child {
-        self.start_file("http.toml", port, options)
-    }
-
-    fn start_file(&self, file: &str, port: u16, options: &[&str]) -> Child {
-        let mut command = freehold();
-        command
-            .args(["component", "run", "--json"])
-            .arg(self.0.join(file))
-            .args(options);
-        // Compositions that run are found in a folder below this one.
-        command
-            .env("TMPDIR", &self.0)
-            .env("FREEHOLD_HTTP_PORT", port.to_string());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    /// Waits until `ps` says so: a service may answer before its manager has told of it.
-    fn until_shown(&self, what: &str) {
-        let began = Instant::now();
-        while !String::from_utf8(self.ask(&["ps"]).stdout).unwrap().contains(what) {
-            assert!(began.elapsed() < PATIENCE, "`{what}` is not shown");
-        }
-    }
-
-    fn ask(&self, options: &[&str]) -> Output {
-        freehold()
-            .arg("component")
-            .args(options)
-            .env("TMPDIR", &self.0)
-            .output()
-            .unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Starts a service of the example, whose first front listens there.
+fn start(folder: &Folder, file: &str, port: u16, options: &[&str]) -> Child {
+    let mut command = folder.run(file, options);
+    command.env("FREEHOLD_HTTP_PORT", port.to_string()).spawn().unwrap()
 }
 
 fn free_port() -> u16 {
@@ -104,30 +44,11 @@ fn until_served(port: u16) {
     }
 }
 
-fn end(child: Child) -> serde_json::Value {
-    let process = child.id();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &process.to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn rows<'a>(document: &'a serde_json::Value, name: &str) -> Vec<&'a serde_json::Value> {
-    let all = document["components"].as_array().unwrap();
-    all.iter().filter(|row| row["name"] == name).collect()
-}
-
 #[test]
 fn a_service_goes_on_when_a_component_is_killed() {
-    let folder = Folder::new("killed");
+    let folder = Folder::of_example("killed");
     let port = free_port();
-    let child = folder.start(port, &[]);
+    let child = start(&folder, "http.toml", port, &[]);
     until_served(port);
     for _ in 0..100 {
         assert!(is_served(get(port, "/").as_ref()));
@@ -165,10 +86,10 @@ fn a_service_goes_on_when_a_component_is_killed() {
 
 #[test]
 fn the_same_objects_run_in_one_address_space_under_each_policy() {
-    let folder = Folder::new("shared");
+    let folder = Folder::of_example("shared");
     for policy in ["tmem", "min", "static", "fair", "greedy"] {
         let port = free_port();
-        let child = folder.start(port, &["--space", "shared", "--policy", policy]);
+        let child = start(&folder, "http.toml", port, &["--space", "shared", "--policy", policy]);
         until_served(port);
         let document = end(child);
         assert_eq!(
@@ -192,9 +113,9 @@ fn free_ports(count: u16) -> u16 {
 
 #[test]
 fn a_service_of_twelve_processes_counts_answers_by_class() {
-    let folder = Folder::new("classes");
+    let folder = Folder::of_example("classes");
     let port = free_ports(8);
-    let child = folder.start_file("service.toml", port, &["--policy", "tmem"]);
+    let child = start(&folder, "service.toml", port, &["--policy", "tmem"]);
     let served = |front: u16| get(port + front, "/").is_some_and(|answer| answer.ends_with("served by components\n"));
     let began = Instant::now();
     while !(0..8).all(served) {
@@ -221,77 +142,26 @@ fn a_service_of_twelve_processes_counts_answers_by_class() {
 
 #[test]
 fn a_circle_of_calls_and_unknown_names_are_refused() {
-    let folder = Folder::new("refused");
+    let folder = Folder::of_example("refused");
     let file = folder.0.join("http.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("contexts = 2\n", "calls = [\"http\"]\n")).unwrap();
-    let output = folder.start(0, &[]).wait_with_output().unwrap();
+    let output = start(&folder, "http.toml", 0, &[]).wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("could wait for itself"));
     assert_eq!(folder.ask(&["kill", "nobody"]).status.code(), Some(1));
 }
 
-/// A composition of the component `tests/programs/hold.c` that runs.
-struct Held {
-    folder: Folder,
-    child: Child,
-}
-
-impl Held {
-    fn start(name: &str, text: &str, options: &[&str]) -> Self {
-        let folder = Folder::new(name);
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let flags = "-std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC -o";
-        let made = Command::new("cc")
-            .args(flags.split(' '))
-            .arg(folder.0.join("hold.so"))
-            .arg(root.join("tests/programs/hold.c"))
-            .arg("-I")
-            .arg(root.join("../tmem/include"))
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        std::fs::write(folder.0.join("hold.toml"), text).unwrap();
-        let child = freehold()
-            .args(["component", "run", "hold.toml", "--json", "--trace", "trace.json"])
-            .args(options)
-            .current_dir(&folder.0)
-            .env("TMPDIR", &folder.0)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Self { folder, child }
-    }
-
-    /// Runs of the policy so far.
-    fn trace(&self) -> Vec<serde_json::Value> {
-        let trace = std::fs::read_to_string(self.folder.0.join("trace.json")).unwrap_or_default();
-        // The last line may be half written.
-        trace
-            .lines()
-            .map_while(|line| serde_json::from_str(line).ok())
-            .collect()
-    }
-
-    /// Waits for its end.
-    fn finish(self) -> serde_json::Value {
-        let Self { folder, child } = self;
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let mut document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let trace = std::fs::read_to_string(folder.0.join("trace.json")).unwrap();
-        let lines = trace
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        document["trace"] = lines.collect();
-        document
-    }
-}
-
-/// Runs one to its end.
+/// Runs a composition of the component `tests/programs/hold.c` to its end; the runs of its policy stand in `trace`.
 fn run_held(name: &str, text: &str, options: &[&str]) -> serde_json::Value {
-    Held::start(name, text, options).finish()
+    let Composed { folder, child } = Composed::start(name, "hold", text, options);
+    let mut document = document(child);
+    let trace = std::fs::read_to_string(folder.0.join("trace.json")).unwrap();
+    let lines = trace
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    document["trace"] = lines.collect();
+    document
 }
 
 /// Three threads want the only buffer at the same time; whoever of them is ordinary lends nothing.
@@ -377,7 +247,7 @@ fn units_unused_for_four_runs_are_given_back() {
         "name = \"third\"\ncomponent = \"hold\"\narguments = [3000]\nperiod = \"10ms\"",
         "name = \"third\"\ncomponent = \"hold\"\narguments = [300000]\nperiod = \"60s\"",
     );
-    let held = Held::start("idle", &text, &["--policy", "tmem"]);
+    let held = Composed::start("idle", "hold", &text, &["--policy", "tmem"]);
     let units = |line: &serde_json::Value, what: &str| line["components"][1][what].as_u64().unwrap();
     // It runs until its buffers came and went, however long that takes.
     let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use crate::composition::places::Misplaced;
 use crate::manager::MOST_OTHERS;
-use freehold_core::transient::Policy;
+use freehold_core::transient;
 use freehold_linux::PAGE_SIZE;
 use freehold_tmem::job;
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) mod places;
+mod thread;
+
+pub(crate) use thread::Thread;
 
 /// Components of a composition, at most.
 const MOST: usize = 32;
@@ -94,17 +97,17 @@ impl TryFrom<String> for Time {
 pub enum PolicyName {
     /// Algorithm 1 of paper 004.
     Tmem,
-    /// See [`Policy::Minimum`].
+    /// See [`transient::Policy::Minimum`].
     Min,
-    /// See [`Policy::Maximum`].
+    /// See [`transient::Policy::Maximum`].
     Max,
-    /// See [`Policy::Static`].
+    /// See [`transient::Policy::Static`].
     Static,
-    /// See [`Policy::Fair`].
+    /// See [`transient::Policy::Fair`].
     Fair,
-    /// See [`Policy::Greedy`].
+    /// See [`transient::Policy::Greedy`].
     Greedy,
-    /// See [`Policy::Demand`].
+    /// See [`transient::Policy::Demand`].
     Demand,
 }
 
@@ -114,15 +117,15 @@ impl PolicyName {
 
     /// The core's.
     #[must_use]
-    pub fn policy(self) -> Policy {
+    pub fn policy(self) -> transient::Policy {
         match self {
-            Self::Tmem => Policy::Tardiness,
-            Self::Min => Policy::Minimum,
-            Self::Max => Policy::Maximum,
-            Self::Static => Policy::Static,
-            Self::Fair => Policy::Fair,
-            Self::Greedy => Policy::Greedy,
-            Self::Demand => Policy::Demand,
+            Self::Tmem => transient::Policy::Tardiness,
+            Self::Min => transient::Policy::Minimum,
+            Self::Max => transient::Policy::Maximum,
+            Self::Static => transient::Policy::Static,
+            Self::Fair => transient::Policy::Fair,
+            Self::Greedy => transient::Policy::Greedy,
+            Self::Demand => transient::Policy::Demand,
         }
     }
 }
@@ -180,6 +183,8 @@ pub struct Component {
     pub name: String,
     /// Its object; relative to the file of the composition.
     pub object: PathBuf,
+    /// The CPU on which it runs, and on which the threads of the composition call it; any if left out.
+    pub cpu: Option<usize>,
     /// Threads for each component that calls it.
     #[serde(default = "one")]
     pub contexts: usize,
@@ -243,28 +248,6 @@ pub struct Units {
     pub most: usize,
 }
 
-/// `[[thread]]`: a job each period is one call.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Thread {
-    /// What it is called.
-    pub name: String,
-    /// The component that it calls.
-    pub component: String,
-    /// The number of the function.
-    #[serde(default)]
-    pub function: u32,
-    /// The arguments; those that are left out are 0.
-    #[serde(default)]
-    pub arguments: Vec<u64>,
-    /// Between releases of jobs.
-    pub period: Time,
-    /// From a release on; the period if left out.
-    pub deadline: Option<Time>,
-    /// SCHED_FIFO with this priority; an ordinary thread if left out.
-    pub priority: Option<u32>,
-}
-
 fn tmem() -> PolicyName {
     PolicyName::Tmem
 }
@@ -290,6 +273,10 @@ fn yes() -> bool {
 }
 
 impl Units {
+    fn fit(&self) -> bool {
+        (1..=1024).contains(&self.most) && (1..=self.most).contains(&self.minimum) && (1..=4096).contains(&self.pages())
+    }
+
     /// Pages of one.
     pub(crate) fn pages(&self) -> usize {
         usize::try_from(self.size.0).unwrap_or(usize::MAX).div_ceil(PAGE_SIZE)
@@ -394,13 +381,7 @@ impl Composition {
                     name: name.clone(),
                 });
             }
-            let kinds = std::iter::once(&component.stack).chain(&component.cbuf);
-            let fits = |units: &Units| {
-                (1..=1024).contains(&units.most)
-                    && (1..=units.most).contains(&units.minimum)
-                    && (1..=4096).contains(&units.pages())
-            };
-            if !kinds.clone().all(fits) {
+            if !std::iter::once(&component.stack).chain(&component.cbuf).all(Units::fit) {
                 return range(
                     &component.name,
                     "units have 1 byte to 16 MiB, a minimum from 1 on, and at most 1024 units",
@@ -412,8 +393,8 @@ impl Composition {
         }
         for thread in &self.threads {
             self.known(&thread.name, &thread.component)?;
-            if thread.period.0.is_zero() || thread.arguments.len() > freehold_tmem::channel::ARGUMENTS {
-                return range(&thread.name, "a thread has a period above 0 and at most 6 arguments");
+            if let Some(what) = thread.wrong_range() {
+                return range(&thread.name, what);
             }
         }
         self.callees_first()?;

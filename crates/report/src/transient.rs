@@ -22,6 +22,8 @@ pub struct UnitState {
     pub contended: u64,
     /// How long they waited in all (b).
     pub blocked_ns: u64,
+    /// Runs of the policy that found units or memory that it had not granted: the component writes where it must not.
+    pub violations: u64,
 }
 
 /// A job that waits for a unit.

@@ -1,6 +1,6 @@
 //! Jobs that components do on their own, such as answers to requests from outside: how many, and how late.
 //!
-//! A page that components and their manager share. What stands there is the components' word.
+//! A page that the components of a process and their manager share. What stands there is the components' word.
 
 use crate::channel::ChannelError;
 use crate::job;
@@ -37,6 +37,19 @@ pub struct JobRecord {
     pub tardiness: Duration,
     /// How long all took.
     pub response: Duration,
+}
+
+impl JobRecord {
+    /// Both together. The numbers are claims: a sum that is too large stays the largest.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            jobs: self.jobs.saturating_add(other.jobs),
+            late: self.late.saturating_add(other.late),
+            tardiness: self.tardiness.saturating_add(other.tardiness),
+            response: self.response.saturating_add(other.response),
+        }
+    }
 }
 
 impl Board {

@@ -23,6 +23,7 @@ pub mod stack;
 mod switch;
 mod sync;
 mod unit;
+mod wait;
 
 pub use cache::TakeError;
 pub use id::BufferId;

@@ -3,14 +3,15 @@
 use crate::cache::{self, TakeError, WaitEnd};
 use crate::id::BufferId;
 use crate::job;
-use crate::layout::{Counts, Header, MAGIC, first_unit_page, pages};
+use crate::layout::{Counts, Header, first_unit_page, pages};
 use crate::pi_word::{PiWord, State};
-use crate::settings::{PoolError, PoolSettings, checked, read_header};
+use crate::settings::{PoolError, PoolSettings, checked, read_header, write_header};
 use crate::sync::Ordering;
 use crate::unit::Unit;
+use crate::wait::lock_patiently;
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_linux::memory::{Access, MapError, Memfd, MemfdError, SharedMapping};
-use freehold_linux::pi_word::{LockWordError, Scope, lock, unlock};
+use freehold_linux::memory::{Access, LockError, MapError, Memfd, MemfdError, SharedMapping};
+use freehold_linux::pi_word::{LockWordError, Scope, unlock};
 use freehold_linux::{Errno, PAGE_SIZE, PageRange, ThreadId};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -62,15 +63,7 @@ impl Pool {
         let unit_pages = settings.unit_bytes / PAGE_SIZE;
         let memory = Memfd::create_sealed(c"freehold-pool", pages(settings.units, unit_pages), false)?;
         let pool = Self::map(memory, settings, Access::ReadWrite)?;
-        let header = pool.header();
-        header.units.store(small(settings.units), Ordering::Relaxed);
-        header.unit_pages.store(small(unit_pages), Ordering::Relaxed);
-        header.minimum.store(small(settings.minimum), Ordering::Relaxed);
-        header.guard_pages.store(small(settings.guard_pages), Ordering::Relaxed);
-        header.component.store(settings.component.into(), Ordering::Relaxed);
-        let nanos = u64::try_from(settings.bound.as_nanos()).unwrap_or(u64::MAX);
-        header.bound_nanos.store(nanos, Ordering::Relaxed);
-        header.magic.store(MAGIC, Ordering::Release);
+        write_header(pool.header(), &settings);
         Ok(pool)
     }
 
@@ -80,7 +73,8 @@ impl Pool {
     /// # Errors
     /// See [`PoolError`].
     pub fn open(memory: OwnedFd) -> Result<Self, PoolError> {
-        Self::adopt(memory, Access::ReadWrite)
+        let settings = settings_of(&memory)?;
+        Self::open_as(memory, settings)
     }
 
     /// Opens a pool only to read buffers of it. [`Pool::take`] and [`Pool::release`] must not be called then.
@@ -88,18 +82,29 @@ impl Pool {
     /// # Errors
     /// See [`PoolError`].
     pub fn open_to_read(memory: OwnedFd) -> Result<Reader, PoolError> {
-        Ok(Reader(Self::adopt(memory, Access::Read)?))
+        let settings = settings_of(&memory)?;
+        Self::open_to_read_as(memory, settings)
     }
 
-    fn adopt(memory: OwnedFd, access: Access) -> Result<Self, PoolError> {
-        let first = Memfd::adopt(memory, 1)?;
-        let settings = {
-            let page = SharedMapping::new(&first, PageRange::single(0), Access::Read)?;
-            // SAFETY: a mapped page, of atomics only, and as long as this block.
-            read_header(unsafe { &*page.base().cast::<Header>() })?
-        };
-        let descriptor = rustix::io::fcntl_dupfd_cloexec(&first, 0).map_err(MemfdError::System)?;
-        let memory = Memfd::adopt(descriptor, pages(settings.units, settings.unit_bytes / PAGE_SIZE))?;
+    /// As [`Pool::open`], where it is known how the pool was made: what its users have written there is not asked.
+    ///
+    /// # Errors
+    /// See [`PoolError`].
+    pub fn open_as(memory: OwnedFd, settings: PoolSettings) -> Result<Self, PoolError> {
+        Self::adopt(memory, settings, Access::ReadWrite)
+    }
+
+    /// As [`Pool::open_to_read`], where it is known how the pool was made.
+    ///
+    /// # Errors
+    /// See [`PoolError`].
+    pub fn open_to_read_as(memory: OwnedFd, settings: PoolSettings) -> Result<Reader, PoolError> {
+        Ok(Reader(Self::adopt(memory, settings, Access::Read)?))
+    }
+
+    fn adopt(memory: OwnedFd, settings: PoolSettings, access: Access) -> Result<Self, PoolError> {
+        let settings = checked(settings)?;
+        let memory = Memfd::adopt(memory, pages(settings.units, settings.unit_bytes / PAGE_SIZE))?;
         Self::map(memory, settings, access)
     }
 
@@ -174,7 +179,7 @@ impl Pool {
             if let (Some(counts), State::Owned(owner)) = (self.job_counts(job), word.state()) {
                 counts.waits_for.store(owner.thread, Ordering::Relaxed);
             }
-            lock(
+            lock_patiently(
                 word.raw(),
                 self.settings.scope,
                 Some(began.saturating_add(self.settings.bound.saturating_mul(eighths) / 8)),
@@ -296,6 +301,27 @@ impl Pool {
         populated.is_ok() && self.units()[unit].restore()
     }
 
+    /// Locks the memory that units have and get through this mapping, so that it is not swapped out.
+    ///
+    /// # Errors
+    /// See [`LockError`]; nothing is locked then.
+    pub fn lock_memory(&mut self) -> Result<(), LockError> {
+        self.mapping.lock_on_fault()
+    }
+
+    /// Drops all memory that is no unit's: that of guards, and of units that are out of the pool. Their component has
+    /// touched them all the same.
+    pub fn drop_stray_memory(&self) {
+        for unit in 0..self.settings.units {
+            if self.drop_withdrawn(unit) || self.settings.guard_pages == 0 {
+                continue;
+            }
+            let guard = PageRange::new(self.unit_range(unit).first(), self.settings.guard_pages);
+            let punched = self.memory.punch_hole(guard);
+            debug_assert_eq!(punched, Ok(()));
+        }
+    }
+
     /// Makes every unit that a thread of an ended process held free. Only where no other process uses the pool.
     pub fn reset(&self) {
         for unit in self.units() {
@@ -326,6 +352,14 @@ impl Pool {
             usage.used += u32::from(unit.take_used());
         }
         usage
+    }
+
+    /// Units that are in use, each with the number of that use.
+    #[must_use]
+    pub fn uses(&self) -> Vec<(usize, u32)> {
+        let uses = self.units().iter().map(Unit::current_use);
+        let uses = uses.enumerate().filter_map(|(at, used)| Some((at, used?.number())));
+        uses.collect()
     }
 
     /// Units in the pool: free or in use.
@@ -409,6 +443,14 @@ impl Reader {
     }
 }
 
+/// How a pool was made, as its memory says.
+fn settings_of(memory: &OwnedFd) -> Result<PoolSettings, PoolError> {
+    let again = rustix::io::fcntl_dupfd_cloexec(memory, 0).map_err(MemfdError::System)?;
+    let page = SharedMapping::new(&Memfd::adopt(again, 1)?, PageRange::single(0), Access::Read)?;
+    // SAFETY: a mapped page, of atomics only, and as long as this function.
+    read_header(unsafe { &*page.base().cast::<Header>() })
+}
+
 /// Counts a wait, and says how many nanoseconds it took.
 fn note_wait(counts: &Counts, began: MonotonicTime, failed: bool) -> u64 {
     counts.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -421,9 +463,9 @@ fn note_wait(counts: &Counts, began: MonotonicTime, failed: bool) -> u64 {
 
 fn wait_end(error: LockWordError) -> WaitEnd {
     match error {
-        LockWordError::TimedOut => WaitEnd::TimedOut,
+        LockWordError::TimedOut | LockWordError::Deadlock => WaitEnd::TimedOut,
         LockWordError::OwnerGone => WaitEnd::OwnerGone,
-        LockWordError::Deadlock | LockWordError::System(_) => WaitEnd::Refused,
+        LockWordError::System(_) => WaitEnd::Refused,
     }
 }
 

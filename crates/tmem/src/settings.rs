@@ -67,6 +67,20 @@ pub(crate) fn checked(settings: PoolSettings) -> Result<PoolSettings, PoolError>
     })
 }
 
+/// Writes what [`read_header`] reads.
+pub(crate) fn write_header(header: &Header, settings: &PoolSettings) {
+    let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    header.units.store(small(settings.units), Ordering::Relaxed);
+    let unit_pages = settings.unit_bytes / PAGE_SIZE;
+    header.unit_pages.store(small(unit_pages), Ordering::Relaxed);
+    header.minimum.store(small(settings.minimum), Ordering::Relaxed);
+    header.guard_pages.store(small(settings.guard_pages), Ordering::Relaxed);
+    header.component.store(settings.component.into(), Ordering::Relaxed);
+    let nanos = u64::try_from(settings.bound.as_nanos()).unwrap_or(u64::MAX);
+    header.bound_nanos.store(nanos, Ordering::Relaxed);
+    header.magic.store(MAGIC, Ordering::Release);
+}
+
 /// What another process has written at the beginning of its pool.
 pub(crate) fn read_header(header: &Header) -> Result<PoolSettings, PoolError> {
     if header.magic.load(Ordering::Acquire) != MAGIC {

@@ -41,6 +41,13 @@ pub(crate) struct Use {
     sequence: u32,
 }
 
+impl Use {
+    /// The next use of the unit has another number.
+    pub(crate) fn number(self) -> u32 {
+        self.sequence
+    }
+}
+
 /// How a release ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {

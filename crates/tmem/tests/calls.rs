@@ -3,7 +3,7 @@
 
 use freehold_linux::pi_word::Scope;
 use freehold_linux::process::send_signal;
-use freehold_linux::sched::{self, Policy};
+use freehold_linux::sched::{self, Deadline, DeadlineFlags, Policy};
 use freehold_linux::{PAGE_SIZE, ThreadId, futex};
 use freehold_tmem::channel::{ARGUMENTS, CallError, Callee, Caller, Channel, Request};
 use freehold_tmem::{Pool, PoolSettings, job};
@@ -245,8 +245,18 @@ fn become_fifo(priority: u32) -> bool {
     became
 }
 
+fn become_deadline() {
+    let deadline = Deadline {
+        runtime: Duration::from_millis(5),
+        deadline: Duration::from_millis(20),
+        period: Duration::from_millis(20),
+        flags: DeadlineFlags::NONE,
+    };
+    sched::set_policy(ThreadId::current(), Policy::Deadline(deadline)).unwrap();
+}
+
 #[test]
-fn callees_run_with_the_callers_priority_transitively_and_no_longer() {
+fn callees_run_with_the_callers_priority_or_deadline_transitively_and_no_longer() {
     let (_inner_callee, inner) = local(1, LONG, |_| effective_priority(ThreadId::current().get()).into());
     let outer = move |request: Request| {
         let own = effective_priority(ThreadId::current().get());
@@ -260,6 +270,9 @@ fn callees_run_with_the_callers_priority_transitively_and_no_longer() {
             assert!(before >= 0, "ordinary threads lend nothing");
             if become_fifo(30) {
                 assert_eq!(outer.call(0, first(0)).unwrap(), -31 * 1000 - 31);
+                become_deadline();
+                // The kernel's number for every deadline.
+                assert_eq!(outer.call(0, first(0)).unwrap(), -101 * 1000 - 101);
             }
         });
     });

@@ -180,6 +180,10 @@ impl Kernel for Thread<'_> {
     fn is_late(&self) -> bool {
         false
     }
+
+    fn cpu(&self) -> u32 {
+        0
+    }
 }
 
 fn request(argument: u64) -> Request {

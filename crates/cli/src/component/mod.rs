@@ -77,14 +77,15 @@ fn text_of(running: &Running) -> String {
         for unit in running.units.iter().filter(|unit| unit.component == *name) {
             let _ = writeln!(
                 text,
-                "          {:<6} r {} a {} δ {} used {}  waits {}  b {} us",
+                "          {:<6} r {} a {} δ {} used {}  waits {}  b {} us{}",
                 unit.kind,
                 unit.requested,
                 unit.allocated,
                 unit.desired,
                 unit.used,
                 unit.contended,
-                unit.blocked_ns / 1000
+                unit.blocked_ns / 1000,
+                shown::violations(unit.violations)
             );
         }
     }

@@ -1,11 +1,12 @@
 //! `freehold component run`.
 
+use super::shown;
 use clap::ValueEnum;
 use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
 use freehold_command::signals;
-use freehold_component::manager::{self, Document, Settings};
-use freehold_component::{Composition, PolicyName};
+use freehold_component::manager::{self, Document, Ran, Settings};
+use freehold_component::{Composition, PolicyName, RunError};
 use freehold_scenario::read_text;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -68,13 +69,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         host: (own, ["component", "host"].map(str::to_owned).to_vec()),
     };
     let stop = signals::catch()?;
-    let document = manager::run(&composition, &settings, &stop).map_err(|error| Failure::Run(error.to_string()))?;
+    let failed = |error: RunError| Failure::Run(error.to_string());
+    let Ran { document, failure } = manager::run(&composition, &settings, &stop).map_err(failed)?;
     if arguments.json {
         output::print_json(&document)?;
     } else {
         output::print(&text_of(&document))?;
     }
-    Ok(Status::Done)
+    failure.map_or(Ok(Status::Done), |error| Err(failed(error)))
 }
 
 fn text_of(document: &Document) -> String {
@@ -83,7 +85,7 @@ fn text_of(document: &Document) -> String {
         let _ = writeln!(
             text,
             "{:<16} {:<6} units {:>4} (minimum {}, peak {}, wanted {})  contended {}  blocked {} us  overruns {}  \
-             restarts {}",
+             restarts {}  cross-CPU calls {}{}",
             row.name,
             row.kind,
             row.allocated,
@@ -93,7 +95,9 @@ fn text_of(document: &Document) -> String {
             row.contended,
             row.blocked_ns / 1000,
             row.overruns,
-            row.restarts
+            row.restarts,
+            row.cross_cpu_calls,
+            shown::violations(row.violations)
         );
     }
     for row in &document.threads {

@@ -4,6 +4,14 @@ use freehold_component::{Running, Wait};
 use freehold_scenario::results::{Align, TextTable};
 use std::fmt::Write;
 
+/// What is said of a component that writes where it must not; nothing of others.
+pub(super) fn violations(count: u64) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    format!("  VIOLATIONS {count}: it writes to units that are not its own, or to what is known of them")
+}
+
 /// Units of each component of every composition.
 pub(crate) fn units(all: &[Running]) -> TextTable {
     let (left, right) = (Align::Left, Align::Right);
@@ -17,6 +25,7 @@ pub(crate) fn units(all: &[Running]) -> TextTable {
         ("used", right),
         ("waits", right),
         ("b (us)", right),
+        ("violations", right),
     ]);
     for (running, unit) in all
         .iter()
@@ -32,6 +41,7 @@ pub(crate) fn units(all: &[Running]) -> TextTable {
             unit.used.to_string(),
             unit.contended.to_string(),
             (unit.blocked_ns / 1000).to_string(),
+            unit.violations.to_string(),
         ]);
     }
     table
@@ -79,6 +89,13 @@ pub(crate) fn explain(all: &[Running], target: &str) -> Vec<String> {
                 unit.contended,
                 unit.blocked_ns / 1000,
             ));
+            if unit.violations > 0 {
+                text.push(format!(
+                    "{target} has a fault: at {} runs of the policy it had written to units that are not its own, or \
+                     to what is known of them",
+                    unit.violations
+                ));
+            }
             if unit.requested > unit.allocated {
                 let missing = unit.requested - unit.allocated;
                 text.push(format!("{} more at the same time wait for their users", missing));
@@ -110,6 +127,11 @@ pub(super) fn metrics(all: &[Running]) -> String {
         ("used", "gauge", "Units in use in the last period"),
         ("waits_total", "counter", "Requests that waited"),
         ("blocked_nanoseconds_total", "counter", "How long they waited (b)"),
+        (
+            "violations_total",
+            "counter",
+            "Runs of the policy that found units or memory that it had not granted",
+        ),
     ];
     for (at, (name, kind, help)) in families.into_iter().enumerate() {
         // Writing to a string does not fail.
@@ -128,6 +150,7 @@ pub(super) fn metrics(all: &[Running]) -> String {
                 unit.used.into(),
                 unit.contended,
                 unit.blocked_ns,
+                unit.violations,
             ];
             let labels = [&running.composition, &unit.component, &unit.kind].map(|label| escape(label));
             let [composition, component, units] = labels;
@@ -162,6 +185,7 @@ mod tests {
                 used: 14,
                 contended: 15,
                 blocked_ns: 16_000,
+                violations: 17,
             }],
             waits: vec![Wait {
                 thread: "fast".to_owned(),
@@ -171,7 +195,7 @@ mod tests {
             }],
         }];
         let (table, text) = (units(&all).to_string(), metrics(&all));
-        for number in ["11", "12", "13", "14", "15"] {
+        for number in ["11", "12", "13", "14", "15", "17"] {
             assert!(
                 table.contains(number) && text.contains(&format!("kind=\"cbuf\"}} {number}\n")),
                 "{number}"
@@ -183,6 +207,7 @@ mod tests {
             "12 units (a), 11 wanted",
             "14 used, 13 it",
             "15 requests waited, 16 us",
+            "at 17 runs",
             "fast waits for slow",
         ] {
             assert!(said.contains(part), "{said}");

@@ -37,6 +37,8 @@ pub(super) struct Cache {
     pub(super) pool: Pool,
     /// Pages of a unit that are in memory.
     pub(super) unit_pages: usize,
+    /// Its memory is never swapped out.
+    pub(super) locked: bool,
     pub(super) minimum: u32,
     pub(super) most: u32,
     /// Units that are to go when they come out of use.
@@ -45,6 +47,10 @@ pub(super) struct Cache {
     asked: u64,
     before: PoolUsage,
     waits_before: Vec<JobWaits>,
+    /// Looks that found units or memory which the books do not have.
+    pub(super) violations: u64,
+    /// That was said.
+    said: bool,
 }
 
 /// Waits since the last look.
@@ -72,7 +78,8 @@ impl Cache {
             bound: spec.bound,
             scope: Scope::Shared,
         });
-        let pool = pool.map_err(|error| RunError::Pool(spec.name.clone(), error))?;
+        let mut pool = pool.map_err(|error| RunError::Pool(spec.name.clone(), error))?;
+        let locked = pool.lock_memory().is_ok();
         for unit in 0..spec.most {
             // Nobody uses the pool yet.
             let _ = pool.withdraw(unit);
@@ -96,6 +103,9 @@ impl Cache {
             asked: 0,
             before: PoolUsage::default(),
             waits_before: vec![no_waits; jobs],
+            violations: 0,
+            said: false,
+            locked,
         })
     }
 
@@ -186,6 +196,7 @@ impl Cache {
         }
         let units = self.pool.settings().units;
         let mut made_up = now.saturating_sub(allocated);
+        self.violations += u64::from(made_up > 0);
         for unit in (0..units).rev() {
             made_up -= u32::from(made_up > 0 && self.pool.withdraw(unit));
         }
@@ -203,6 +214,22 @@ impl Cache {
             let _ = self.give_one();
         }
         come
+    }
+
+    /// Looks whether its component has more memory than the books grant: it touches units that were taken from it, or
+    /// their guards. That memory is dropped. What is released and has not come yet is still granted.
+    pub(super) fn audit(&mut self, allocated: u32) {
+        let granted = self.frames(allocated).get() as usize;
+        // Where the kernel does not say, nothing is found.
+        if self.pool.resident().is_ok_and(|resident| resident > granted) {
+            self.violations += 1;
+            self.pool.drop_stray_memory();
+        }
+    }
+
+    /// Whether there are violations, for the first time.
+    pub(super) fn is_to_be_said(&mut self) -> bool {
+        self.violations > 0 && !std::mem::replace(&mut self.said, true)
     }
 
     /// Brings a unit; false where there is no memory.
@@ -226,8 +253,10 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::{Cache, CacheSpec, Kind};
+    use freehold_linux::PAGE_SIZE;
     use freehold_tmem::Pool;
     use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
     use std::time::Duration;
 
     /// A cache of stacks, four at most, of which two are there; and what its component can do to it.
@@ -257,6 +286,27 @@ mod tests {
         assert!(component.withdraw(0));
         assert_eq!((cache.collect(2), cache.pool.allocated()), (0, 2));
         assert!(cache.pool.resident().unwrap() <= 2 * cache.unit_pages);
+    }
+
+    #[test]
+    fn memory_that_a_component_has_beyond_its_units_is_found_and_dropped() {
+        let (mut cache, component) = cache();
+        let granted = cache.pool.resident().unwrap();
+        cache.audit(2);
+        assert!(cache.violations == 0 && !cache.is_to_be_said());
+        // Units that it has not, and the guard of one that it has.
+        let unit = component.settings().unit_bytes;
+        let memory = std::fs::File::from(component.as_fd().try_clone_to_owned().unwrap());
+        for (unit, bytes) in [(3 * unit, unit), (0, 1)] {
+            let start = (component.table_bytes() + unit) as u64;
+            memory.write_all_at(&vec![1; bytes], start).unwrap();
+        }
+        assert_eq!(cache.pool.resident().unwrap(), granted + unit / PAGE_SIZE + 1);
+        cache.audit(2);
+        assert_eq!((cache.pool.resident().unwrap(), cache.violations), (granted, 1));
+        assert!(cache.is_to_be_said() && !cache.is_to_be_said());
+        cache.audit(2);
+        assert_eq!(cache.violations, 1);
     }
 
     #[test]

@@ -62,14 +62,16 @@ impl Drivers {
             // Checked when the file was read.
             let to = composition.place(&thread.component).unwrap_or(0);
             let caller = processes.caller(composition, to)?;
-            let priority = thread.priority.filter(|_| settings.inheritance);
+            let cpu = composition.components[to].cpu;
+            let class = thread.class().filter(|_| settings.inheritance);
             let (stop, record) = (Arc::clone(&drivers.stop), Arc::<Mutex<Record>>::default());
             drivers.records.push(Arc::clone(&record));
             let thread = thread.clone();
             let name = thread.name.clone();
             let spawned = std::thread::Builder::new().spawn(move || {
                 job::set(job);
-                work(&thread, priority, &caller, &stop, &record);
+                stay_on(&thread, cpu);
+                work(&thread, class, &caller, &stop, &record);
             });
             drivers
                 .threads
@@ -106,9 +108,18 @@ impl Drivers {
     }
 }
 
-fn work(thread: &Thread, priority: Option<u32>, caller: &Caller, stop: &AtomicBool, record: &Mutex<Record>) {
-    if let Some(priority) = priority
-        && let Err(error) = sched::set_policy(ThreadId::current(), Policy::Fifo { priority })
+/// The kernel has threads with deadlines run on every CPU.
+fn stay_on(thread: &Thread, cpu: Option<usize>) {
+    if let Some(cpu) = cpu.filter(|_| thread.budget.is_none())
+        && let Err(error) = sched::pin(ThreadId::current(), cpu)
+    {
+        eprintln!("freehold: thread `{}` runs on any CPU: {error}", thread.name);
+    }
+}
+
+fn work(thread: &Thread, class: Option<Policy>, caller: &Caller, stop: &AtomicBool, record: &Mutex<Record>) {
+    if let Some(class) = class
+        && let Err(error) = sched::set_policy(ThreadId::current(), class)
     {
         eprintln!("freehold: thread `{}` runs as an ordinary one: {error}", thread.name);
     }

@@ -205,7 +205,7 @@ impl UnitManager {
     pub fn run_policy(&mut self, window: &Window) -> Result<(), RunError> {
         let began = Instant::now();
         let usages = self.look(window);
-        self.collect();
+        self.audit();
         self.scheduler.run_policy(&usages, self.frames.lendable())?;
         self.carry_out();
         self.cpu += began.elapsed();
@@ -243,6 +243,28 @@ impl UnitManager {
     /// Ends one.
     pub(super) fn release(&mut self, reservation: ReservationId) {
         self.frames.release(reservation);
+    }
+
+    /// Components with violations that nobody has heard of.
+    pub(super) fn take_violators(&mut self) -> Vec<(usize, Kind)> {
+        let caches = self.caches.iter_mut().filter_map(|cache| {
+            let of = (cache.component, cache.kind);
+            cache.is_to_be_said().then_some(of)
+        });
+        caches.collect()
+    }
+
+    /// Whether no unit is ever swapped out.
+    pub(super) fn is_locked(&self) -> bool {
+        self.caches.iter().all(|cache| cache.locked)
+    }
+
+    /// Looks for memory that components have beyond what they were granted, and drops it.
+    pub(super) fn audit(&mut self) {
+        self.collect();
+        for (at, cache) in self.caches.iter_mut().enumerate() {
+            cache.audit(self.scheduler.view(at).unwrap_or_default().allocated);
+        }
     }
 
     fn collect(&mut self) {
@@ -304,6 +326,7 @@ impl UnitManager {
                     used: view.used,
                     contended: view.contended,
                     blocked_ns: view.blocked,
+                    violations: cache.violations,
                 }
             })
             .collect()

@@ -4,6 +4,7 @@
 mod cache;
 mod classes;
 mod driver;
+mod edge;
 mod frames;
 mod memory;
 mod others;
@@ -24,6 +25,7 @@ use crate::registry::Entry;
 use classes::Classes;
 use driver::Drivers;
 use freehold_core::transient::ScheduleError;
+use freehold_linux::sched::{self, AffinityError};
 use freehold_tmem::PoolError;
 use freehold_tmem::channel::ChannelError;
 use others::Others;
@@ -83,71 +85,154 @@ pub enum RunError {
     /// A process that ended before it served, or ended and is not to be started again.
     #[error("`{0}` has ended: {1}")]
     Ended(String, String),
+    /// The CPU of a component.
+    #[error("`{0}` is to run on CPU {1}, which is not one that this process may use: {2}")]
+    Cpu(String, usize, String),
+    /// Which CPUs this process may use cannot be had.
+    #[error(transparent)]
+    Affinity(#[from] AffinityError),
     /// The folder of what runs.
     #[error("the folder of compositions that run: {0}")]
     Registry(io::Error),
 }
 
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Ran {
+    /// What happened.
+    pub document: Document,
+    /// Why it ended before it was to.
+    pub failure: Option<RunError>,
+}
+
 /// Runs a composition until its time is over or `stop` is set.
 ///
 /// # Errors
-/// See [`RunError`]. Its processes have ended then too.
-pub fn run(composition: &Composition, settings: &Settings, stop: &AtomicBool) -> Result<Document, RunError> {
+/// See [`RunError`]: it has not begun. Its processes have ended then too.
+pub fn run(composition: &Composition, settings: &Settings, stop: &AtomicBool) -> Result<Ran, RunError> {
+    check_cpus(composition)?;
     let policy = settings.policy.unwrap_or(composition.transient.policy);
-    let mut memory = UnitManager::new(
+    let memory = UnitManager::new(
         &composition.caches(),
         composition.transient.frames(),
         policy.policy(),
         composition.jobs().count(),
     )?;
+    if !memory.is_locked() {
+        eprintln!("freehold: the units of components are not locked, and may be swapped out: raise RLIMIT_MEMLOCK");
+    }
     let entry = Entry::new().map_err(RunError::Registry)?;
-    let mut processes = Processes::start(composition, settings, &memory)?;
-    let announce = |processes: &Processes, memory: &UnitManager| {
-        let running = processes.running(composition, memory);
-        entry.write(&running).map_err(RunError::Registry)
-    };
-    announce(&processes, &memory)?;
+    let processes = Processes::start(composition, settings, &memory)?;
     let drivers = Drivers::start(composition, settings, &processes)?;
-    let mut others = Others::new(composition);
-    let mut classes = Classes::new(composition);
-    let mut trace = settings.trace.as_deref().map(Trace::create).transpose()?;
     let began = Instant::now();
-    let mut due = began + composition.transient.period.0;
-    while !stop.load(Ordering::Relaxed) && settings.duration.is_none_or(|duration| began.elapsed() < duration) {
+    let mut run = Run {
+        composition,
+        memory,
+        processes,
+        drivers,
+        others: Others::new(composition),
+        classes: Classes::new(composition),
+        trace: settings.trace.as_deref().map(Trace::create).transpose()?,
+        entry,
+        began,
+        due: began + composition.transient.period.0,
+    };
+    run.announce()?;
+    let is_over = || stop.load(Ordering::Relaxed) || settings.duration.is_some_and(|most| began.elapsed() >= most);
+    let mut failure = None;
+    while failure.is_none() && !is_over() {
         std::thread::sleep(TICK);
-        let mut changed = processes.look_after(composition, &memory)?;
-        others.tick(began.elapsed(), &mut memory)?;
-        memory.tick();
-        if Instant::now() >= due {
-            let mut window = drivers.take_window();
-            classes.look(processes.board(), &mut window);
-            memory.run_policy(&window)?;
-            if let Some(trace) = &mut trace {
-                trace.note(began.elapsed(), composition, &memory, &window);
-            }
-            due += composition.transient.period.0;
+        failure = run.tick().err();
+    }
+    let document = run.end(policy, settings);
+    Ok(Ran { document, failure })
+}
+
+/// A composition that runs.
+struct Run<'a> {
+    composition: &'a Composition,
+    memory: UnitManager,
+    processes: Processes,
+    drivers: Drivers,
+    others: Others,
+    classes: Classes,
+    trace: Option<Trace>,
+    entry: Entry,
+    began: Instant,
+    /// When the policy runs next.
+    due: Instant,
+}
+
+impl Run<'_> {
+    fn tick(&mut self) -> Result<(), RunError> {
+        let mut changed = self.processes.look_after(self.composition, &self.memory)?;
+        self.others.tick(self.began.elapsed(), &mut self.memory)?;
+        self.memory.tick();
+        if Instant::now() >= self.due {
+            self.run_policy()?;
+            self.due += self.composition.transient.period.0;
             changed = true;
         }
-        processes.kill_hung(composition, memory.take_restarts());
+        let restarts = self.memory.take_restarts();
+        self.processes.kill_hung(self.composition, &self.memory, restarts);
         if changed {
-            announce(&processes, &memory)?;
+            self.announce()?;
         }
+        Ok(())
     }
-    // The last jobs end before what they waited is counted.
-    let threads = drivers.stop();
-    memory.look(&Window::default());
-    let outcome = report::Outcome {
-        policy,
-        duration: began.elapsed(),
-        memory: &memory,
-        processes: &processes,
-        threads,
-        reservations: others.fared(),
-        classes: classes.records(processes.board()),
-    };
-    let document = report::document(composition, settings, outcome);
-    processes.end();
-    Ok(document)
+
+    fn run_policy(&mut self) -> Result<(), RunError> {
+        let mut window = self.drivers.take_window();
+        self.classes.look(&self.processes, &mut window);
+        self.memory.run_policy(&window)?;
+        for (component, kind) in self.memory.take_violators() {
+            eprintln!(
+                "freehold: component `{}` has a fault: it writes to a {} that is not its own, or what is known of it",
+                self.composition.components[component].name,
+                kind.name()
+            );
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.note(self.began.elapsed(), self.composition, &self.memory, &window);
+        }
+        Ok(())
+    }
+
+    fn announce(&self) -> Result<(), RunError> {
+        let running = self.processes.running(self.composition, &self.memory);
+        self.entry.write(&running).map_err(RunError::Registry)
+    }
+
+    /// Ends all, and says what happened.
+    fn end(mut self, policy: PolicyName, settings: &Settings) -> Document {
+        // The last jobs end before what they waited is counted.
+        let threads = self.drivers.stop();
+        self.memory.look(&Window::default());
+        self.memory.audit();
+        let outcome = report::Outcome {
+            policy,
+            duration: self.began.elapsed(),
+            memory: &self.memory,
+            processes: &self.processes,
+            threads,
+            reservations: self.others.fared(),
+            classes: self.classes.records(&self.processes),
+        };
+        let document = report::document(self.composition, settings, outcome);
+        self.processes.end();
+        document
+    }
+}
+
+/// Whether every component's CPU may be used.
+fn check_cpus(composition: &Composition) -> Result<(), RunError> {
+    let usable = sched::allowed_cpus()?;
+    let mut components = composition.components.iter();
+    let wrong = components.find_map(|component| Some((component, component.cpu.filter(|cpu| !usable.contains(cpu))?)));
+    wrong.map_or(Ok(()), |(component, cpu)| {
+        let usable: Vec<String> = usable.iter().map(ToString::to_string).collect();
+        Err(RunError::Cpu(component.name.clone(), cpu, usable.join(", ")))
+    })
 }
 
 fn absolute(folder: &Path, object: &Path) -> PathBuf {

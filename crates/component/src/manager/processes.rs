@@ -1,39 +1,27 @@
 //! The processes of a composition, and the channels between them.
 
 use super::cache::Kind;
+use super::edge::{Edge, edges};
 use super::memory::UnitManager;
 use super::{RunError, Settings, absolute};
 use crate::composition::{Composition, Time};
-use crate::host::{Call, Line, Plan, Planned};
+use crate::host::{Call, Line, Plan, Planned, Units};
 use crate::registry::Running;
+use freehold_linux::child::end_with_parent;
+use freehold_tmem::Pool;
 use freehold_tmem::board::Board;
 use freehold_tmem::channel::{Caller, Channel};
+use rustix::process::Signal;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A channel from a component, or from the threads of the manager, to a component.
-#[derive(Debug)]
-struct Edge {
-    from: Option<usize>,
-    to: usize,
-    channel: Channel,
-    /// Late calls that were seen so far.
-    late: u32,
-}
-
-impl Edge {
-    /// Whether calls have been late since the last time.
-    fn take_late(&mut self) -> bool {
-        let late = self.channel.late();
-        std::mem::replace(&mut self.late, late) != late
-    }
-}
-
 #[derive(Debug)]
 struct Process {
     components: Vec<usize>,
+    /// Where it notes jobs of its own: what it writes there is said of its jobs alone.
+    board: Board,
     child: Child,
     /// Open for as long as the process is to live.
     input: Option<ChildStdin>,
@@ -59,7 +47,6 @@ pub(super) struct Processes {
     edges: Vec<Edge>,
     all: Vec<Process>,
     host: Command,
-    board: Board,
 }
 
 impl Processes {
@@ -70,11 +57,12 @@ impl Processes {
     ) -> Result<Self, RunError> {
         let mut host = Command::new(&settings.host.0);
         host.args(&settings.host.1).stdin(Stdio::piped());
+        // A terminal's SIGINT is the manager's: it ends them, stopped ones too.
+        end_with_parent(&mut host, Signal::KILL);
         let mut processes = Self {
             edges: edges(composition, settings.shared)?,
             all: Vec::new(),
             host,
-            board: Board::create()?,
         };
         // The order was checked when the file was read.
         let order = composition.callees_first().unwrap_or_default();
@@ -84,7 +72,8 @@ impl Processes {
             order.into_iter().map(|at| vec![at]).collect()
         };
         for components in groups {
-            let plan = processes.plan(composition, settings, memory, &components);
+            let board = Board::create()?;
+            let plan = processes.plan(composition, settings, memory, &components, &board);
             let mut line =
                 serde_json::to_vec(&plan).map_err(|error| start_error(composition, &components, error.into()))?;
             line.push(b'\n');
@@ -92,6 +81,7 @@ impl Processes {
             let (child, input) = started.map_err(|error| start_error(composition, &components, error))?;
             processes.all.push(Process {
                 components,
+                board,
                 child,
                 input,
                 line,
@@ -128,36 +118,73 @@ impl Processes {
     /// Starts again what has died; whether anything has.
     pub(super) fn look_after(&mut self, composition: &Composition, memory: &UnitManager) -> Result<bool, RunError> {
         let mut changed = false;
-        for process in &mut self.all {
-            let first = &composition.components[process.components[0]];
-            let ended = process
-                .child
-                .try_wait()
-                .map_err(|error| RunError::Start(first.name.clone(), error))?;
-            let Some(status) = ended else { continue };
-            let by_itself = !std::mem::take(&mut process.killed);
-            process.quick_ends = if by_itself && process.began.elapsed() < LIVES {
-                process.quick_ends + 1
-            } else {
-                0
-            };
-            // A plan that is refused would be so again.
-            let given_up = !first.restart || process.quick_ends > MOST_QUICK_ENDS;
-            if given_up || status.code() == Some(i32::from(crate::host::REFUSED)) {
-                return Err(RunError::Ended(first.name.clone(), status.to_string()));
+        for at in 0..self.all.len() {
+            if self.has_ended_and_may_start(at, composition)? {
+                self.reset_memory(at, memory);
+                self.start_again(at, composition)?;
+                changed = true;
             }
-            for component in &process.components {
-                let pools = [Kind::Stack, Kind::Buffer].map(|kind| memory.of(*component, kind));
-                pools.iter().flatten().for_each(|pool| pool.reset());
-            }
-            let started = launch(&mut self.host, &process.line);
-            let (child, input) = started.map_err(|error| RunError::Start(first.name.clone(), error))?;
-            (process.child, process.input) = (child, input);
-            process.began = Instant::now();
-            process.restarts += 1;
-            changed = true;
         }
         Ok(changed)
+    }
+
+    /// Whether a process has ended.
+    ///
+    /// # Errors
+    /// It has, and is not to be started again.
+    fn has_ended_and_may_start(&mut self, at: usize, composition: &Composition) -> Result<bool, RunError> {
+        let process = &mut self.all[at];
+        let first = &composition.components[process.components[0]];
+        let ended = process
+            .child
+            .try_wait()
+            .map_err(|error| RunError::Start(first.name.clone(), error))?;
+        let Some(status) = ended else { return Ok(false) };
+        let by_itself = !std::mem::take(&mut process.killed);
+        process.quick_ends = if by_itself && process.began.elapsed() < LIVES {
+            process.quick_ends + 1
+        } else {
+            0
+        };
+        // A plan that is refused would be so again.
+        let given_up = !first.restart || process.quick_ends > MOST_QUICK_ENDS;
+        if given_up || status.code() == Some(i32::from(crate::host::REFUSED)) {
+            return Err(RunError::Ended(first.name.clone(), status.to_string()));
+        }
+        Ok(true)
+    }
+
+    /// Makes what a process that has ended shared as new for the next: it may have written anything there.
+    fn reset_memory(&self, at: usize, memory: &UnitManager) {
+        let components = &self.all[at].components;
+        for component in components {
+            let pools = [Kind::Stack, Kind::Buffer].map(|kind| memory.of(*component, kind));
+            pools.iter().flatten().for_each(|pool| pool.reset());
+        }
+        for edge in &self.edges {
+            if edge.from.is_some_and(|from| components.contains(&from)) {
+                edge.reset_claims(None);
+            } else if components.contains(&edge.to) {
+                edge.reset_claims(Some(self.process_of(edge.from)));
+            }
+        }
+    }
+
+    fn start_again(&mut self, at: usize, composition: &Composition) -> Result<(), RunError> {
+        let process = &mut self.all[at];
+        let started = launch(&mut self.host, &process.line);
+        let (child, input) = started.map_err(|error| start_error(composition, &process.components, error))?;
+        (process.child, process.input) = (child, input);
+        process.began = Instant::now();
+        process.restarts += 1;
+        Ok(())
+    }
+
+    /// The process of a component, or the manager's.
+    fn process_of(&self, component: Option<usize>) -> u32 {
+        let of =
+            component.and_then(|component| self.all.iter().find(|process| process.components.contains(&component)));
+        of.map_or_else(std::process::id, |process| process.child.id())
     }
 
     /// A caller for a thread of the manager.
@@ -173,9 +200,17 @@ impl Processes {
         Ok(Caller::new(channel, composition.components[to].bound.0))
     }
 
-    /// Where components note jobs of their own.
-    pub(super) fn board(&self) -> &Board {
-        &self.board
+    /// Where these components note jobs of their own.
+    pub(super) fn boards(&self, of: &[usize]) -> impl Iterator<Item = &Board> {
+        let processes = self.all.iter();
+        let theirs = processes.filter(|process| process.components.iter().any(|component| of.contains(component)));
+        theirs.map(|process| &process.board)
+    }
+
+    /// Calls to a component that were served on another CPU than their caller's.
+    pub(super) fn cross_cpu_calls(&self, component: usize) -> u64 {
+        let edges = self.edges.iter().filter(|edge| edge.to == component);
+        edges.map(|edge| u64::from(edge.channel.cross_cpu_calls())).sum()
     }
 
     pub(super) fn restarts(&self, component: usize) -> u32 {
@@ -205,16 +240,22 @@ impl Processes {
         }
     }
 
-    /// Kills what hangs with a unit, and what hangs in a call past its caller's bound where the composition says so:
-    /// what waits in a call of its own, or has just waited in vain, does not hang, whom it calls does. O(channels²).
-    pub(super) fn kill_hung(&mut self, composition: &Composition, with_units: Vec<usize>) {
+    /// Kills what hangs with a unit, and what hangs in a call past its caller's bound, and for as long once more, where
+    /// the composition says so: what waits in a call of its own, or has just waited in vain, does not hang, whom it
+    /// calls does. O(channels²).
+    pub(super) fn kill_hung(&mut self, composition: &Composition, memory: &UnitManager, with_units: Vec<usize>) {
         let late: Vec<bool> = self.edges.iter_mut().map(Edge::take_late).collect();
+        let mut hung = Vec::new();
+        for (edge, late) in self.edges.iter_mut().zip(&late) {
+            let bound = composition.components[edge.to].bound.0;
+            if edge.take_hung(*late, bound, memory.of(edge.to, Kind::Stack)) {
+                hung.push(edge.to);
+            }
+        }
         let waits = |component: usize| {
             let mut edges = self.edges.iter().zip(&late);
             edges.any(|(edge, late)| edge.from == Some(component) && (*late || edge.channel.is_waited_for()))
         };
-        let called = self.edges.iter().zip(&late).filter(|(_, late)| **late);
-        let mut hung: Vec<usize> = called.map(|(edge, _)| edge.to).collect();
         // What was late before its present process began was another's doing.
         hung.retain(|at| {
             let component = &composition.components[*at];
@@ -247,18 +288,26 @@ impl Processes {
         drop(self);
     }
 
-    fn plan(&self, composition: &Composition, settings: &Settings, memory: &UnitManager, components: &[usize]) -> Plan {
+    fn plan(
+        &self,
+        composition: &Composition,
+        settings: &Settings,
+        memory: &UnitManager,
+        components: &[usize],
+        board: &Board,
+    ) -> Plan {
         let elsewhere = (0..composition.components.len()).filter(|at| !components.contains(at));
-        let planned = components.iter().map(|at| {
+        let planned = components.iter().filter_map(|at| {
+            // All have stacks.
             let component = &composition.components[*at];
             let serves = self.edges.iter().filter(|edge| edge.to == *at);
             let calls = component.calls.iter().filter_map(|name| composition.place(name));
-            Planned {
+            Some(Planned {
                 name: component.name.clone(),
                 number: u16::try_from(at + 1).unwrap_or(u16::MAX),
                 object: absolute(&settings.folder, &component.object),
-                stacks: memory.of(*at, Kind::Stack).map(path).unwrap_or_default(),
-                buffers: memory.of(*at, Kind::Buffer).map(path),
+                stacks: units(memory.of(*at, Kind::Stack)?),
+                buffers: memory.of(*at, Kind::Buffer).map(units),
                 serves: serves.map(|edge| line(&edge.channel)).collect(),
                 calls: calls
                     .filter_map(|to| self.call(composition, components, *at, to))
@@ -268,14 +317,15 @@ impl Processes {
                     .iter()
                     .filter_map(|name| class(composition, name))
                     .collect(),
-            }
+                cpu: component.cpu,
+            })
         });
         Plan {
-            board: path(&self.board),
+            board: path(board),
             components: planned.collect(),
             readable: elsewhere
                 .filter_map(|at| memory.of(at, Kind::Buffer))
-                .map(path)
+                .map(units)
                 .collect(),
         }
     }
@@ -313,37 +363,15 @@ fn class(composition: &Composition, name: &str) -> Option<(u32, Option<u64>)> {
     Some((number, class.target.map(nanos)))
 }
 
-fn edges(composition: &Composition, shared: bool) -> Result<Vec<Edge>, RunError> {
-    let mut edges = Vec::new();
-    for (to, component) in composition.components.iter().enumerate() {
-        let callers = composition.components.iter().enumerate();
-        let callers = callers.filter(|(_, caller)| !shared && caller.calls.contains(&component.name));
-        let mut froms: Vec<Option<usize>> = callers.map(|(from, _)| Some(from)).collect();
-        if composition
-            .threads
-            .iter()
-            .any(|thread| thread.component == component.name)
-        {
-            froms.push(None);
-        }
-        for from in froms {
-            let channel = Channel::create(component.contexts)?;
-            edges.push(Edge {
-                from,
-                to,
-                channel,
-                late: 0,
-            });
-        }
-    }
-    Ok(edges)
-}
-
 fn launch(host: &mut Command, line: &[u8]) -> std::io::Result<(Child, Option<ChildStdin>)> {
     let mut child = host.spawn()?;
     let mut input = child.stdin.take();
     if let Some(input) = &mut input {
-        input.write_all(line)?;
+        match input.write_all(line) {
+            // It has ended already, which is seen as any end of it is.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            written => written?,
+        }
     }
     Ok((child, input))
 }
@@ -357,6 +385,10 @@ fn line(channel: &Channel) -> Line {
         path: path(channel),
         contexts: channel.contexts(),
     }
+}
+
+fn units(pool: &Pool) -> Units {
+    Units::new(path(pool), pool.settings())
 }
 
 /// The name under which another process of the user opens a memory object of this one.

@@ -67,7 +67,8 @@ pub struct UnitRow {
     pub taken: u64,
     pub overruns: u64,
     pub restarts: u32,
-    pub cross_cpu_calls: Option<u64>,
+    pub cross_cpu_calls: u64,
+    pub violations: u64,
 }
 
 /// A thread. `failed`: jobs whose call had no result, or a negative one.
@@ -123,6 +124,7 @@ pub struct MemoryRow {
     pub peak: u64,
     pub free: u64,
     pub resident_measured: Option<u64>,
+    pub locked: bool,
     pub overhead_bytes: u64,
 }
 
@@ -214,7 +216,8 @@ fn unit_row(composition: &Composition, processes: &Processes, memory: &UnitManag
         taken: view.taken,
         overruns: view.overruns,
         restarts: processes.restarts(cache.component),
-        cross_cpu_calls: None,
+        cross_cpu_calls: processes.cross_cpu_calls(cache.component),
+        violations: cache.violations,
     }
 }
 
@@ -260,6 +263,7 @@ fn memory_row(memory: &UnitManager, processes: &Processes) -> MemoryRow {
         peak: bytes(memory.peak_pages()),
         free: bytes(memory.limit_pages.saturating_sub(memory.pages())),
         resident_measured: resident.ok().map(bytes),
+        locked: memory.is_locked(),
         overhead_bytes: (tables + processes.contexts() * (THREAD_BYTES + PAGE_SIZE)) as u64,
     }
 }

@@ -70,6 +70,16 @@ pub fn pin(thread: ThreadId, cpu: usize) -> Result<(), AffinityError> {
     set_affinity(thread, &cpus)
 }
 
+/// The CPU on which the calling thread runs, or ran a moment ago. Real-time safe: no system call with a C library that
+/// uses restartable sequences (glibc 2.35).
+#[must_use]
+#[inline]
+pub fn current_cpu() -> u32 {
+    // SAFETY: the call reads no memory of the caller's.
+    let cpu = unsafe { libc::sched_getcpu() };
+    u32::try_from(cpu).unwrap_or(u32::MAX)
+}
+
 /// The numbers of the CPUs on which the calling thread may run, ascending.
 ///
 /// # Errors

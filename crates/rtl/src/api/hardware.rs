@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use freehold_linux::sched;
+
 use crate::runtime::cpus;
 use crate::runtime::exclusion;
 use crate::runtime::lines::{self, Handler, SoftHandler};
@@ -9,8 +11,7 @@ use crate::runtime::lines::{self, Handler, SoftHandler};
 /// `rtl_getcpuid`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_getcpuid() -> i32 {
-    // SAFETY: touches no memory.
-    unsafe { libc::sched_getcpu() }
+    sched::current_cpu().cast_signed()
 }
 
 /// `rtl_cpu_exists`: whether this process may use it.

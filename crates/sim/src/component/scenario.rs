@@ -150,6 +150,8 @@ fn transient_result(scenario: &Scenario, transient: &Transient, outcome: &Transi
                 used: report.view.used,
                 contended: report.view.contended,
                 blocked_ns: report.view.blocked,
+                // Simulated components write nothing.
+                violations: 0,
             },
             minimum,
             peak: report.view.peak,

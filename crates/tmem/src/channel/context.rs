@@ -4,6 +4,7 @@ use super::ARGUMENTS;
 use super::protocol::Request;
 use crate::pi_word::{Owner, PiWord, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU32 as Count;
 
 /// Nobody calls.
 pub(super) const IDLE: u32 = 0;
@@ -39,6 +40,10 @@ pub(super) struct Context {
     result: AtomicU64,
     /// Counts calls that the callee had not ended at their callers' bounds.
     late: AtomicU32,
+    /// The CPU on which the caller rang. It and the count are no part of the protocol, and no model steps through them.
+    caller_cpu: Count,
+    /// Counts calls that were served on another CPU than the caller's.
+    cross_cpu: Count,
 }
 
 /// One claim of a context.
@@ -150,6 +155,37 @@ impl Context {
         {
             self.state.store(IDLE, Ordering::Release);
         }
+    }
+
+    /// The claim of a thread that `lives` says is none of the caller's any more, or never was, is nobody's.
+    pub(super) fn reset_claim(&self, lives: impl FnOnce(u32) -> bool) {
+        let kept = match self.claim.state() {
+            State::Free => true,
+            State::Owned(owner) => lives(owner.thread),
+            State::Withdrawn => false,
+        };
+        if !kept {
+            self.end_claim();
+            self.claim.reset();
+        }
+    }
+
+    /// For the caller, before it rings.
+    pub(super) fn note_caller_cpu(&self, cpu: u32) {
+        self.caller_cpu.store(cpu, Ordering::Relaxed);
+    }
+
+    /// For the callee, when it begins to serve.
+    pub(super) fn note_callee_cpu(&self, cpu: u32) {
+        if self.caller_cpu.load(Ordering::Relaxed) != cpu {
+            let next = self.cross_cpu.load(Ordering::Relaxed).wrapping_add(1);
+            self.cross_cpu.store(next, Ordering::Relaxed);
+        }
+    }
+
+    /// Calls that were served on another CPU than the caller's, around the wrap.
+    pub(super) fn cross_cpu(&self) -> u32 {
+        self.cross_cpu.load(Ordering::Relaxed)
     }
 
     /// A call has not ended at its caller's bound.

@@ -105,6 +105,20 @@ impl Channel {
         self.all().iter().any(Context::is_waited_for)
     }
 
+    /// Calls that were served on another CPU than their caller's, around the wrap, if the other sides are to be
+    /// believed.
+    #[must_use]
+    pub fn cross_cpu_calls(&self) -> u32 {
+        let cross = self.all().iter().map(Context::cross_cpu);
+        cross.fold(0, u32::wrapping_add)
+    }
+
+    /// Frees contexts that are claimed by threads of which `lives` says that they are none of the caller's: where the
+    /// other side has died, and may have written anything before.
+    pub fn reset_claims(&self, lives: impl Fn(u32) -> bool) {
+        self.all().iter().for_each(|context| context.reset_claim(&lives));
+    }
+
     fn all(&self) -> &[Context] {
         // SAFETY: the page has room for as many, as was checked, and lives as long as `self`; they are atomics.
         unsafe { std::slice::from_raw_parts(self.mapping.base().cast::<Context>(), self.contexts) }

@@ -16,7 +16,7 @@ pub enum CallError {
     /// The callee has died, or never was.
     #[error("the callee has died")]
     CalleeDied,
-    /// The caller waits for itself: it serves a call of the callee.
+    /// The caller waits for itself until the bound: it serves a call of the callee.
     #[error("the call would wait for itself")]
     Circle,
     /// The channel's memory was overwritten, or the kernel refuses to wait.
@@ -45,6 +45,8 @@ pub(crate) trait Kernel {
     fn sleep(&self, doorbell: &AtomicU32, asleep: u32);
     /// Whether the bound has passed.
     fn is_late(&self) -> bool;
+    /// The CPU on which the thread runs at present.
+    fn cpu(&self) -> u32;
 }
 
 /// A call of `thread` in one of the contexts, that of `place` where all are in use.
@@ -127,6 +129,7 @@ fn call_in(
     if !context.call.hand_to(callee) {
         return Err(CallError::CalleeDied);
     }
+    context.note_caller_cpu(kernel.cpu());
     context.put_request(request, job);
     ring(context, kernel);
     own_call_word(context, thread, kernel)?;
@@ -200,6 +203,7 @@ pub(crate) fn serve(
     loop {
         let heard = context.awake();
         if context.is_called(own) {
+            context.note_callee_cpu(kernel.cpu());
             let (request, job) = context.request();
             context.put_result(work(request, job));
             if !context.call.release(own) {

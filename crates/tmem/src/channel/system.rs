@@ -2,9 +2,10 @@
 
 use super::protocol::Kernel;
 use crate::pi_word::PiWord;
+use crate::wait::lock_patiently;
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_linux::futex;
-use freehold_linux::pi_word::{LockWordError, Scope, lock, unlock};
+use freehold_linux::pi_word::{LockWordError, Scope, unlock};
+use freehold_linux::{futex, sched};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ impl System {
 
 impl Kernel for System {
     fn lock(&self, word: &PiWord) -> Result<(), LockWordError> {
-        lock(word.raw(), Scope::Shared, self.0)
+        lock_patiently(word.raw(), Scope::Shared, self.0)
     }
 
     fn unlock(&self, word: &PiWord) {
@@ -44,5 +45,9 @@ impl Kernel for System {
 
     fn is_late(&self) -> bool {
         self.0.is_some_and(|until| clock::now() >= until)
+    }
+
+    fn cpu(&self) -> u32 {
+        sched::current_cpu()
     }
 }
