@@ -1,6 +1,6 @@
-//! The monotonic clock, absolute sleeps and thread CPU clocks.
+//! The monotonic clock, absolute sleeps and the thread's CPU clock.
 
-use crate::{Errno, ThreadId, sys};
+use crate::{Errno, sys};
 use std::time::Duration;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -56,17 +56,6 @@ pub enum Slept {
     Interrupted,
 }
 
-/// The CPU clock of a thread cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CpuTimeError {
-    /// The caller's mistake: the thread has ended or belongs to another process. Drop the identifier.
-    #[error("thread {0} has ended or belongs to another process; its CPU clock is gone")]
-    NoSuchThread(u32),
-    /// The kernel's refusal, unexpected.
-    #[error("the kernel refused to read a thread's CPU clock: {0}")]
-    System(Errno),
-}
-
 fn read(clock: libc::clockid_t) -> Result<u64, Errno> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec that the call fills; any clock number is allowed (bad ones are refused).
@@ -113,25 +102,9 @@ pub fn thread_cpu_time() -> Duration {
     Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0))
 }
 
-/// CPU time consumed by a thread of this process. Async-signal-safe; a system call.
-///
-/// # Errors
-/// [`CpuTimeError::NoSuchThread`] if it has ended or belongs to another process.
-pub fn thread_cpu_time_of(thread: ThreadId) -> Result<Duration, CpuTimeError> {
-    // The kernel's encoding of a thread's scheduler clock: inverted identifier, then "per thread" and "scheduler".
-    const PER_THREAD_SCHEDULER_CLOCK: libc::clockid_t = 4 | 2;
-    let clock = (!thread.as_pid() << 3) | PER_THREAD_SCHEDULER_CLOCK;
-    match read(clock) {
-        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
-        Err(Errno::INVAL | Errno::SRCH) => Err(CpuTimeError::NoSuchThread(thread.get())),
-        Err(errno) => Err(CpuTimeError::System(errno)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{CpuTimeError, Duration, MonotonicTime, now, sleep_until, thread_cpu_time, thread_cpu_time_of};
-    use crate::ThreadId;
+    use super::{Duration, MonotonicTime, now, sleep_until};
 
     #[test]
     fn sleeping_reaches_the_time_and_not_earlier() {
@@ -139,37 +112,5 @@ mod tests {
         sleep_until(target);
         assert!(now() >= target);
         sleep_until(MonotonicTime::from_nanos(0));
-    }
-
-    #[test]
-    fn both_ways_to_a_thread_cpu_clock_agree() {
-        let before = thread_cpu_time();
-        let other = thread_cpu_time_of(ThreadId::current()).unwrap();
-        let after = thread_cpu_time();
-        assert!(before <= other && other <= after);
-        assert!(!before.is_zero());
-    }
-
-    #[test]
-    fn another_threads_clock_is_read_and_an_ended_one_is_refused() {
-        let (send, receive) = std::sync::mpsc::channel();
-        let (stop, stopped) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            send.send(ThreadId::current()).unwrap();
-            let _ = stopped.recv();
-        });
-        let id = receive.recv().unwrap();
-        assert_ne!(id, ThreadId::current());
-        assert!(thread_cpu_time_of(id).unwrap() > Duration::ZERO);
-        drop(stop);
-        thread.join().unwrap();
-        // The kernel may take a moment to retire the identifier after join returns.
-        for _ in 0..1000 {
-            if thread_cpu_time_of(id) == Err(CpuTimeError::NoSuchThread(id.get())) {
-                return;
-            }
-            std::thread::yield_now();
-        }
-        panic!("the clock of an ended thread can still be read");
     }
 }

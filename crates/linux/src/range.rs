@@ -77,12 +77,6 @@ impl AddressRange {
         }
     }
 
-    /// The page that contains `address`; `None` for the very last page of the address space.
-    #[must_use]
-    pub const fn page_containing(address: usize) -> Option<Self> {
-        Self::new(address & !(PAGE_SIZE - 1), PAGE_SIZE)
-    }
-
     /// The first address.
     #[must_use]
     pub const fn start(self) -> usize {
@@ -136,13 +130,9 @@ mod tests {
         assert!(AddressRange::new(1, PAGE_SIZE).is_none());
         assert!(AddressRange::new(PAGE_SIZE, 0).is_none());
         assert!(AddressRange::new(PAGE_SIZE, 5).is_none());
-        assert!(AddressRange::page_containing(usize::MAX).is_none());
         let range = AddressRange::new(PAGE_SIZE, 2 * PAGE_SIZE).unwrap();
         assert!(range.contains(range.end() - 1) && !range.contains(range.end()));
-        assert_eq!(
-            range.after(PAGE_SIZE),
-            AddressRange::page_containing(2 * PAGE_SIZE + 17)
-        );
+        assert_eq!(range.after(PAGE_SIZE), AddressRange::new(2 * PAGE_SIZE, PAGE_SIZE));
         assert_eq!(range.after(2 * PAGE_SIZE), None);
     }
 }

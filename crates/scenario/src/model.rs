@@ -430,16 +430,6 @@ impl Scenario {
         u16::try_from(position).ok().map(RegionIndex::new)
     }
 
-    /// The reservation with this name.
-    #[must_use]
-    pub fn reservation_index(&self, name: &str) -> Option<ReservationIndex> {
-        let position = self
-            .reservations
-            .iter()
-            .position(|reservation| reservation.name == name)?;
-        u16::try_from(position).ok().map(ReservationIndex::new)
-    }
-
     /// The task with this name.
     #[must_use]
     pub fn task_index(&self, name: &str) -> Option<TaskIndex> {

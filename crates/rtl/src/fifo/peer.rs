@@ -164,9 +164,4 @@ impl ProcessSide {
     pub fn corrupt_read_index(&self, value: u64) {
         self.0.ring.forge_read(value);
     }
-
-    /// Overwrites how far it claims to have written; see [`ProcessSide::corrupt_read_index`].
-    pub fn corrupt_written_index(&self, value: u64) {
-        self.0.ring.forge_written(value);
-    }
 }
