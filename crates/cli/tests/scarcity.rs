@@ -15,6 +15,7 @@ use freehold_protocol::message::{Question, Request};
 use player::Player;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use server::{Said, Server};
+use std::io::BufRead;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -187,6 +188,69 @@ fn echo_runs_with(server: &Server, usual: Rlimit) {
     prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, usual).unwrap();
     let output = exec(server, &["/bin/echo", "here"]).output().unwrap();
     assert_eq!((stdout(&output), stderr(&output)), ("here\n".to_owned(), String::new()));
+    server.observe().laws_must_hold();
+}
+
+/// A command under a reservation, which has its frames when its first word is read and ends with its input.
+fn reserved(server: &Server, size: &str) -> Child {
+    let mut command = freehold(&["exec", "--reserve", size, "--socket"]);
+    command
+        .arg(&server.socket)
+        .args(["--", "sh", "-c", "echo here; read end"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().unwrap();
+    std::io::BufReader::new(stdout).read_line(&mut line).unwrap();
+    line
+}
+
+/// Others may reserve all but a few frames while a program without a reservation runs, and that goes on with these. One
+/// that comes when all are reserved is told so, and does not begin.
+#[test]
+fn programs_without_a_reservation_have_frames_whoever_reserves() {
+    let server = Server::start(&["--pool", "16MiB"]);
+    let work = "x=$(seq 20000); echo here; read go; for i in 1 2 3; do echo \"$x\" | cksum; done";
+    let mut program = exec(&server, &["sh", "-c", work]);
+    program
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    assert_eq!(first_line(&mut program), "here\n");
+
+    let refused = reserved(&server, "16MiB").wait_with_output().unwrap();
+    let said = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(125), "{said}");
+    assert!(
+        said.contains("64 frames stay for programs without a reservation"),
+        "{said}"
+    );
+
+    let mut most = reserved(&server, "16128KiB");
+    assert_eq!(first_line(&mut most), "here\n");
+    let goes_on = program.wait_with_output().unwrap();
+    assert!(goes_on.status.success(), "{}", stderr(&goes_on));
+    assert_eq!(stdout(&goes_on), "3231941463 108894\n".repeat(3));
+    assert!(most.wait_with_output().unwrap().status.code().is_some());
+
+    let mut all = reserved(&server, "16MiB");
+    assert_eq!(first_line(&mut all), "here\n");
+    let late = exec(&server, &["/bin/echo", "late"]).output().unwrap();
+    assert_eq!((late.status.code(), stdout(&late)), (Some(125), String::new()));
+    assert!(
+        stderr(&late).contains("all of the pool is reserved"),
+        "{}",
+        stderr(&late)
+    );
+    drop(all.stdin.take());
+    all.wait().unwrap();
     server.observe().laws_must_hold();
 }
 

@@ -3,6 +3,7 @@
 use freehold_core::error::{
     AdmitError, CreateError, JobError, LockError, PinningError, RemoveError, SealError, UnlockError,
 };
+use freehold_core::units::FrameCount;
 use freehold_linux::Errno;
 use freehold_linux::sched::SetPolicyError;
 use freehold_store::SetupError;
@@ -69,6 +70,25 @@ pub enum EngineError {
     /// The core does not admit the reservation.
     #[error(transparent)]
     Admit(#[from] AdmitError),
+    /// Tasks without a reservation would have no frames.
+    #[error(
+        "{wanted} wanted, but of {admissible} that are not reserved {left} stay for programs without a reservation: \
+         shrink this or another reservation, end those programs, or enlarge the pool"
+    )]
+    LeavesNone {
+        /// Frames wanted.
+        wanted: FrameCount,
+        /// Frames that could be reserved.
+        admissible: FrameCount,
+        /// Of these, those that stay.
+        left: FrameCount,
+    },
+    /// A task without a reservation would have no frames.
+    #[error(
+        "all of the pool is reserved, and this program has no reservation: reserve for it (--reserve), end or shrink \
+         another reservation, or enlarge the pool"
+    )]
+    AllReserved,
     /// The core cannot make it.
     #[error(transparent)]
     Create(#[from] CreateError),

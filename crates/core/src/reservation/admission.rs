@@ -84,12 +84,23 @@ impl Memory {
             .sum()
     }
 
-    /// Frames promised to nobody, nor set aside, nor pinned for good, nor locked by programs of the pool.
+    /// Frames on which tasks without a reservation live: promised to nobody, nor set aside. O(reservations).
+    #[must_use]
+    pub fn unreserved(&self) -> FrameCount {
+        let promised = self.committed().saturating_add(self.frames.set_aside);
+        FrameCount::new(self.frames.total.saturating_sub(promised))
+    }
+
+    /// Frames that the next reservation may have at most: those that are unreserved, neither pinned for good, nor
+    /// locked by programs of the pool. O(reservations).
+    #[must_use]
+    pub fn admissible(&self) -> FrameCount {
+        FrameCount::new(self.unpromised())
+    }
+
     pub(crate) fn unpromised(&self) -> u32 {
-        self.frames
-            .total
-            .saturating_sub(self.committed())
-            .saturating_sub(self.frames.set_aside)
+        self.unreserved()
+            .get()
             .saturating_sub(self.pinned.all)
             .saturating_sub(self.pool().locks.admitted())
     }

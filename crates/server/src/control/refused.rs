@@ -91,6 +91,8 @@ fn reason(error: &EngineError) -> Refusal {
         | EngineError::Unlock(UnlockError::Stale | UnlockError::BadRange) => Refusal::Unknown,
         EngineError::Descriptor { .. } => Refusal::Descriptor,
         EngineError::Barred
+        | EngineError::AllReserved
+        | EngineError::LeavesNone { .. }
         | EngineError::Limit { .. }
         | EngineError::Pinning(PinningError::TableFull)
         | EngineError::Admit(AdmitError::TableFull | AdmitError::Overcommitted { .. } | AdmitError::EntriesFull)

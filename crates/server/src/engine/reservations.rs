@@ -6,6 +6,7 @@ use crate::engine::rows_of;
 
 use crate::error::EngineError;
 use crate::settings::Settings;
+use freehold_core::UNLOCKED_FRAMES;
 use freehold_core::error::AdmitError;
 use freehold_core::frames::Frames;
 use freehold_core::id::ReservationId;
@@ -37,6 +38,10 @@ pub(crate) struct Reservation {
 /// Pages that a lock brings in with one step: each may have to be copied from the page cache.
 const LOCKED: PageCount = PageCount::new(16);
 
+/// Of the pool's frames, the part that stays for tasks without a reservation, and how many that are at most.
+const UNRESERVED_PART: u32 = 16;
+const MOST_UNRESERVED: u32 = 64;
+
 /// All reservations.
 #[derive(Debug)]
 pub(super) struct Reservations {
@@ -44,6 +49,9 @@ pub(super) struct Reservations {
     rows: Vec<Option<Reservation>>,
     /// Somebody waits for frames to be admitted.
     pub(super) reclaiming: bool,
+    /// Frames that stay for tasks without a reservation, together, where there are any: few, but no fault of theirs
+    /// finds none at all.
+    left: FrameCount,
 }
 
 rows_of!(Reservations { rows: [Option<Reservation>] });
@@ -51,7 +59,9 @@ rows_of!(Reservations { rows: [Option<Reservation>] });
 impl Reservations {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
+        let part = settings.frames.get() / UNRESERVED_PART;
         Self {
+            left: FrameCount::new(part.clamp(UNLOCKED_FRAMES, MOST_UNRESERVED)),
             rows: (0..settings.tables.reservations).map(|_| None).collect(),
             reclaiming: false,
         }
@@ -78,12 +88,40 @@ impl Engine {
         }
     }
 
+    /// Whether the pool has frames for a task without a reservation.
+    ///
+    /// # Errors
+    /// [`EngineError::AllReserved`].
+    pub(super) fn look_for_unreserved(&self) -> Result<(), EngineError> {
+        if self.core.unreserved() < self.reservations.left {
+            return Err(EngineError::AllReserved);
+        }
+        Ok(())
+    }
+
+    /// Whether a reservation of so many frames leaves some for the tasks that have none. What is more than there is, is
+    /// for the core to refuse.
+    fn look_for_left(&self, wanted: FrameCount) -> Result<(), EngineError> {
+        let (admissible, left) = (self.core.admissible(), self.reservations.left);
+        let leaves = admissible.saturating_sub(wanted);
+        let somebody = || self.tasks.iter().any(|(_, task)| task.reservation.is_none());
+        if wanted <= admissible && leaves < left && somebody() {
+            return Err(EngineError::LeavesNone {
+                wanted,
+                admissible,
+                left,
+            });
+        }
+        Ok(())
+    }
+
     /// Admits a reservation. It is kept until [`release`](Self::release) is called and its last task is gone.
     ///
     /// # Errors
     /// [`EngineError::WouldWait`]: its frames are being reclaimed; ask again soon, or call
-    /// [`stop_reclaim`](Self::stop_reclaim). [`EngineError::Admit`].
+    /// [`stop_reclaim`](Self::stop_reclaim). [`EngineError::LeavesNone`]. [`EngineError::Admit`].
     pub fn admit(&mut self, name: &str, spec: ReservationSpec) -> Result<ReservationId, EngineError> {
+        self.look_for_left(spec.capacity)?;
         let id = match self.step(|engine| engine.core.admit(spec)) {
             Ok(id) => id,
             Err(AdmitError::InUse { .. }) => {

@@ -134,6 +134,9 @@ impl Engine {
             Some(Membership::Pinned(id)) => (None, Some(id)),
             None => (None, None),
         };
+        if reservation.is_none() {
+            self.look_for_unreserved()?;
+        }
         if !self.tasks.has_room() {
             return Err(EngineError::Limit { what: "tasks" });
         }
