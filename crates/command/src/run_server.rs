@@ -218,6 +218,8 @@ fn recording(recording: &RunRecording) -> RecordingRoom {
 
 fn settings(server: &RunServer) -> Result<Settings, Failure> {
     let mut settings = Settings::new(FrameCount::new(server.frames));
+    // A scenario says itself what its tasks have.
+    settings.least_unreserved = FrameCount::ZERO;
     settings.pages = PageCount::new(server.pages.max(1));
     settings.tables.compared_pages = PageCount::new(server.compared_pages);
     settings.tables.shared_locks = PageCount::new(server.shared_locks);

@@ -1,7 +1,7 @@
 //! What a server is started with.
 
-use freehold_core::ReadAhead;
 use freehold_core::units::{FrameCount, PageCount};
+use freehold_core::{ReadAhead, UNLOCKED_FRAMES};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ pub struct Settings {
     pub frames: FrameCount,
     /// Pages of all objects together, private memory included: also the records of the store.
     pub pages: PageCount,
+    /// Frames of the pool that stay for tasks without a reservation, together, while there are any: few, but no fault
+    /// of theirs finds none at all.
+    pub least_unreserved: FrameCount,
     /// How much of everything else there can be.
     pub tables: Tables,
     /// Where evicted pages go.
@@ -69,6 +72,9 @@ pub struct RecordingRoom {
     pub sample_step: Duration,
 }
 
+/// Of the pool's frames, the part that stays for tasks without a reservation, and how many that are at most.
+const UNRESERVED_PART: u32 = 16;
+const MOST_UNRESERVED: u32 = 64;
 /// Pages of objects under the regime `none` together: 2 GiB, for which the table takes 2 MiB.
 const COMPARED: u32 = 1 << 19;
 
@@ -87,9 +93,11 @@ impl Settings {
     #[must_use]
     pub fn new(frames: FrameCount) -> Self {
         let pages = frames.get().saturating_mul(4).clamp(1 << 19, 1 << 30);
+        let least_unreserved = (frames.get() / UNRESERVED_PART).clamp(UNLOCKED_FRAMES, MOST_UNRESERVED);
         Self {
             frames,
             pages: PageCount::new(pages),
+            least_unreserved: FrameCount::new(least_unreserved),
             tables: Tables {
                 reservations: 256,
                 objects: 8_192,

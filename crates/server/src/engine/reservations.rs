@@ -6,7 +6,6 @@ use crate::engine::rows_of;
 
 use crate::error::EngineError;
 use crate::settings::Settings;
-use freehold_core::UNLOCKED_FRAMES;
 use freehold_core::error::AdmitError;
 use freehold_core::frames::Frames;
 use freehold_core::id::ReservationId;
@@ -38,10 +37,6 @@ pub(crate) struct Reservation {
 /// Pages that a lock brings in with one step: each may have to be copied from the page cache.
 const LOCKED: PageCount = PageCount::new(16);
 
-/// Of the pool's frames, the part that stays for tasks without a reservation, and how many that are at most.
-const UNRESERVED_PART: u32 = 16;
-const MOST_UNRESERVED: u32 = 64;
-
 /// All reservations.
 #[derive(Debug)]
 pub(super) struct Reservations {
@@ -49,8 +44,7 @@ pub(super) struct Reservations {
     rows: Vec<Option<Reservation>>,
     /// Somebody waits for frames to be admitted.
     pub(super) reclaiming: bool,
-    /// Frames that stay for tasks without a reservation, together, where there are any: few, but no fault of theirs
-    /// finds none at all.
+    /// Frames that stay for tasks without one.
     left: FrameCount,
 }
 
@@ -59,9 +53,8 @@ rows_of!(Reservations { rows: [Option<Reservation>] });
 impl Reservations {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
-        let part = settings.frames.get() / UNRESERVED_PART;
         Self {
-            left: FrameCount::new(part.clamp(UNLOCKED_FRAMES, MOST_UNRESERVED)),
+            left: settings.least_unreserved,
             rows: (0..settings.tables.reservations).map(|_| None).collect(),
             reclaiming: false,
         }
