@@ -85,6 +85,26 @@ fn no_more_is_admitted_than_leaves_eight_frames_or_an_eighth_of_the_pool() {
     assert_eq!(admit(&mut world, 1, 1), Err(LockError::PoolShare { available }));
 }
 
+/// All but ten frames are reserved: an eighth of the pool would be more than that.
+#[test]
+fn programs_without_a_reservation_leave_frames_to_each_other() {
+    let mut world = World::new(&shape(&[118], 10, vec![Some(0), None, None]));
+    let available = FrameCount::new(2);
+    assert_eq!(admit(&mut world, 1, 3), Err(LockError::PoolShare { available }));
+    assert_eq!(admit(&mut world, 1, 2), Ok(()));
+    for page in 0..2 {
+        touch(&mut world, 1, 0, page);
+        assert!(lock(&mut world, 1, 0, page));
+    }
+    // Both go on, one after the other.
+    for page in 0..60 {
+        touch(&mut world, 1, 0, page);
+        touch(&mut world, 2, 1, page);
+    }
+    assert!(is_resident(&world, 0, 0) && is_resident(&world, 0, 1) && is_resident(&world, 1, 59));
+    world.memory.check_laws().expect("the laws");
+}
+
 #[test]
 fn a_shared_page_that_each_locks_is_paid_by_each_and_an_unlock_needs_nothing() {
     let mut world = World::new(&shape(&[16, 16], 0, vec![Some(0), Some(1)]));

@@ -229,14 +229,13 @@ impl Memory {
         self.object_of(page).pinner
     }
 
-    /// Frames that may be pinned: those promised to nobody, but for a few. O(reservations).
+    /// Frames that may be pinned: those promised to nobody and not locked by programs, but for a few. O(reservations).
     pub(crate) fn find_room_to_pin(&mut self) {
         if self.pinned.slots.iter().next().is_some() {
             self.pinned.room = self
-                .frames
-                .total
-                .saturating_sub(self.committed())
-                .saturating_sub(self.frames.set_aside)
+                .unreserved()
+                .get()
+                .saturating_sub(self.pool().locks.admitted())
                 .saturating_sub(UNPINNED_FRAMES.min(self.frames.total / 4));
         }
     }

@@ -1,10 +1,10 @@
 //! Pages that programs lock for themselves (`mlock`): resident until unlocked, on the locked list of their holder.
 //!
 //! The amount is admitted first, as `RLIMIT_MEMLOCK` is looked at: in a reservation all locks together leave
-//! [`UNLOCKED_FRAMES`](crate::UNLOCKED_FRAMES), and programs without one have an eighth of the pool together, which no
-//! reservation is promised. Then each page is locked where it is, as soon as it is there. Nobody else pays for it and
-//! it pays for nobody: where a page is shared its holder goes on to own it or to conserve a frame, so that an unlock
-//! never needs anything.
+//! [`UNLOCKED_FRAMES`]. Programs without one have an eighth of the pool together, which no reservation is promised, and
+//! leave as many of the unreserved frames. Then each page is locked where it is, as soon as it is there. Nobody else
+//! pays for it and it pays for nobody: where a page is shared its holder goes on to own it or to conserve a frame, so
+//! that an unlock never needs anything.
 
 use crate::error::LockError;
 use crate::id::{ObjectId, TaskId};
@@ -12,6 +12,7 @@ use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
 use crate::pages::entry::{Marks, Place};
+use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount, PageIndex};
 
 /// Programs without a reservation lock one page of so many of the pool, together.
@@ -27,7 +28,8 @@ impl Memory {
         let account = self.account_of(holder);
         if !account.policy.is_promised() {
             let available = (self.frames.total / POOL_PART).saturating_sub(account.locks.admitted());
-            let available = available.min(self.unpromised());
+            // Who locks goes on to need frames, and is not the only one without a reservation.
+            let available = available.min(self.unpromised().saturating_sub(UNLOCKED_FRAMES));
             if pages.get() > available {
                 let available = FrameCount::new(available);
                 return Err(LockError::PoolShare { available });
