@@ -168,6 +168,24 @@ fn a_claim_is_taken_from_a_dead_caller_once() {
     assert!(context.claim.is_owned_by(living));
 }
 
+/// Claims of an ended thread, of one that is none of the caller's, and marks that no caller makes.
+#[test]
+fn claims_that_are_no_callers_are_freed_and_others_stay() {
+    let (_callee, caller) = callee(double);
+    let context = &caller.channel.all()[0];
+    let own = ThreadId::current().get();
+    let of_caller = |thread: u32| thread == own;
+    for stray in [ended(), 1, (1 << 30) - 1, (1 << 31) | 1, (1 << 30) | 1] {
+        context.claim.raw().store(stray, Ordering::Release);
+        caller.channel.reset_claims(of_caller);
+        assert_eq!(caller.call(0, first(1)), Ok(2), "{stray:#x}");
+    }
+    context.claim.take(own).unwrap();
+    caller.channel.reset_claims(of_caller);
+    assert!(context.claim.is_owned_by(own));
+    assert!(context.claim.release(own));
+}
+
 #[test]
 fn a_callee_that_claims_to_be_no_thread_is_none() {
     let (_callee, caller) = callee(double);

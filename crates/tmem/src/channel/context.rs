@@ -157,17 +157,16 @@ impl Context {
         }
     }
 
-    /// The claim of a thread that `lives` says is none of the caller's any more, or never was, is nobody's.
-    pub(super) fn reset_claim(&self, lives: impl FnOnce(u32) -> bool) {
-        let kept = match self.claim.state() {
-            State::Free => true,
-            State::Owned(owner) => lives(owner.thread),
-            State::Withdrawn => false,
-        };
-        if !kept {
-            self.end_claim();
-            self.claim.reset();
+    /// Takes the claim for `thread` where it is of a thread that `lives` says is none of the caller's any more, or
+    /// never was; whether it has, and is to release it. A caller that takes it from a dead one meanwhile keeps it.
+    #[must_use = "a claim that is not released is waited for"]
+    pub(super) fn take_stray_claim(&self, thread: u32, lives: impl FnOnce(u32) -> bool) -> bool {
+        if self.claim.state() == State::Withdrawn {
+            // No caller can have done that.
+            let _ = self.claim.restore();
         }
+        let stray = self.claimed().filter(|seen| !lives(seen.owner.thread));
+        stray.is_some_and(|seen| self.take_claim_from_dead(seen, thread))
     }
 
     /// For the caller, before it rings.

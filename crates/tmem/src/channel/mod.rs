@@ -19,7 +19,9 @@ pub use protocol::{CallError, Request};
 pub use serve::Callee;
 
 use context::Context;
+use freehold_linux::ThreadId;
 use freehold_linux::memory::{Access, MapError, Memfd, MemfdError, SharedMapping};
+use freehold_linux::pi_word::{Scope, unlock};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Words of arguments of a call.
@@ -116,7 +118,13 @@ impl Channel {
     /// Frees contexts that are claimed by threads of which `lives` says that they are none of the caller's: where the
     /// other side has died, and may have written anything before.
     pub fn reset_claims(&self, lives: impl Fn(u32) -> bool) {
-        self.all().iter().for_each(|context| context.reset_claim(&lives));
+        let thread = ThreadId::current().get();
+        for context in self.all() {
+            // Whom the kernel has wait for the thread that the claim named waits in vain, until its bound.
+            if context.take_stray_claim(thread, &lives) && unlock(context.claim.raw(), Scope::Shared).is_err() {
+                context.claim.reset();
+            }
+        }
     }
 
     fn all(&self) -> &[Context] {
