@@ -18,7 +18,7 @@ period = "50ms"
 name = "front"
 object = "faults.so"
 contexts = 2
-bound = "500ms"
+bound = "2s"
 stack = { size = "16KiB" }
 cbuf = { size = "4KiB" }
 calls = ["back", "bad"]
@@ -35,7 +35,7 @@ classes = ["own"]
 name = "back"
 object = "faults.so"
 contexts = 2
-bound = "100ms"
+bound = "1s"
 restart_hung = true
 stack = { size = "16KiB" }
 cbuf = { size = "4KiB" }
