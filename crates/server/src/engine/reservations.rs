@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::keys::{Membership, ObjectKey};
 use crate::engine::rows_of;
+use crate::engine::tasks::Task;
 
 use crate::error::EngineError;
 use crate::settings::Settings;
@@ -97,7 +98,8 @@ impl Engine {
     fn look_for_left(&self, wanted: FrameCount) -> Result<(), EngineError> {
         let (admissible, left) = (self.core.admissible(), self.reservations.left);
         let leaves = admissible.saturating_sub(wanted);
-        let somebody = || self.tasks.iter().any(|(_, task)| task.reservation.is_none());
+        let has_none = |task: &Task| task.reservation.is_none() && !task.ending;
+        let somebody = || self.tasks.iter().any(|(_, task)| has_none(task));
         if wanted <= admissible && leaves < left && somebody() {
             return Err(EngineError::LeavesNone {
                 wanted,
