@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     /// The components, each after those that it calls.
     pub(crate) components: Vec<Planned>,
     /// Pools of buffers of components elsewhere.
-    pub(crate) readable: Vec<Units>,
+    pub(crate) readable: Vec<PoolPlan>,
     /// Where jobs of components are noted.
     pub(crate) board: String,
 }
@@ -36,8 +36,8 @@ pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) number: u16,
     pub(crate) object: PathBuf,
-    pub(crate) stacks: Units,
-    pub(crate) buffers: Option<Units>,
+    pub(crate) stacks: PoolPlan,
+    pub(crate) buffers: Option<PoolPlan>,
     pub(crate) serves: Vec<Line>,
     pub(crate) calls: Vec<Call>,
     /// The number of each class of jobs, and how many nanoseconds one may take.
@@ -48,7 +48,7 @@ pub(crate) struct Planned {
 
 /// A pool, and how it was made: what stands in its memory is the word of the component that uses it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Units {
+pub(crate) struct PoolPlan {
     path: String,
     component: u16,
     units: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Units {
     bound_nanos: u64,
 }
 
-impl Units {
+impl PoolPlan {
     pub(crate) fn new(path: String, settings: &PoolSettings) -> Self {
         Self {
             path,
@@ -141,8 +141,8 @@ pub fn run() -> Result<(), HostError> {
         .read_line(&mut line)
         .map_err(|error| HostError::Plan(error.to_string()))?;
     let plan: Plan = serde_json::from_str(&line).map_err(|error| HostError::Plan(error.to_string()))?;
-    for units in &plan.readable {
-        registry::register(Known::Reader(units.open_to_read()?))?;
+    for pool in &plan.readable {
+        registry::register(Known::Reader(pool.open_to_read()?))?;
     }
     let mut components: Vec<Arc<Component>> = Vec::new();
     let board = Arc::new(Board::open(open(&plan.board)?)?);
@@ -182,7 +182,7 @@ fn make(planned: &Planned, before: &[Arc<Component>], board: &Arc<Board>) -> Res
     let object = Object::load(&planned.object)?;
     let stacks = Arc::new(planned.stacks.open()?);
     let buffers = match &planned.buffers {
-        Some(units) => match registry::register(Known::Own(units.open()?))? {
+        Some(plan) => match registry::register(Known::Own(plan.open()?))? {
             Known::Own(pool) => Some(pool),
             Known::Reader(_) => None,
         },

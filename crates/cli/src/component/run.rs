@@ -92,12 +92,12 @@ fn text_of(document: &Document) -> String {
             row.minimum,
             row.peak,
             row.requested,
-            row.contended,
-            row.blocked_ns / 1000,
-            row.overruns,
-            row.restarts,
-            row.cross_cpu_calls,
-            shown::violations(row.violations)
+            row.counts.contended,
+            row.counts.blocked_ns / 1000,
+            row.counts.overruns,
+            row.counts.restarts,
+            row.counts.cross_cpu_calls,
+            shown::violations(row.counts.violations)
         );
     }
     for row in &document.threads {

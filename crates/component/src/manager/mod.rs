@@ -17,7 +17,9 @@ pub use cache::Kind;
 pub use driver::Window;
 pub(crate) use frames::MOST_OTHERS;
 pub use memory::UnitManager;
-pub use report::{BlockedRow, ClassRow, Document, MemoryRow, PolicyRow, ReservationRow, ThreadRow, UnitRow};
+pub use report::{
+    BlockedRow, ClassRow, Document, MemoryRow, PolicyRow, ReservationRow, ThreadRow, UnitCounts, UnitRow,
+};
 pub use specs::CacheSpec;
 
 use crate::composition::{Composition, PolicyName};

@@ -5,7 +5,7 @@ use super::edge::{Edge, edges};
 use super::memory::UnitManager;
 use super::{RunError, Settings, absolute};
 use crate::composition::{Composition, Time};
-use crate::host::{Call, Line, Plan, Planned, Units};
+use crate::host::{Call, Line, Plan, Planned, PoolPlan};
 use crate::registry::Running;
 use freehold_linux::child::end_with_parent;
 use freehold_tmem::Pool;
@@ -306,8 +306,8 @@ impl Processes {
                 name: component.name.clone(),
                 number: u16::try_from(at + 1).unwrap_or(u16::MAX),
                 object: absolute(&settings.folder, &component.object),
-                stacks: units(memory.of(*at, Kind::Stack)?),
-                buffers: memory.of(*at, Kind::Buffer).map(units),
+                stacks: pool_plan(memory.of(*at, Kind::Stack)?),
+                buffers: memory.of(*at, Kind::Buffer).map(pool_plan),
                 serves: serves.map(|edge| line(&edge.channel)).collect(),
                 calls: calls
                     .filter_map(|to| self.call(composition, components, *at, to))
@@ -325,7 +325,7 @@ impl Processes {
             components: planned.collect(),
             readable: elsewhere
                 .filter_map(|at| memory.of(at, Kind::Buffer))
-                .map(units)
+                .map(pool_plan)
                 .collect(),
         }
     }
@@ -387,8 +387,8 @@ fn line(channel: &Channel) -> Line {
     }
 }
 
-fn units(pool: &Pool) -> Units {
-    Units::new(path(pool), pool.settings())
+fn pool_plan(pool: &Pool) -> PoolPlan {
+    PoolPlan::new(path(pool), pool.settings())
 }
 
 /// The name under which another process of the user opens a memory object of this one.

@@ -49,7 +49,7 @@ pub struct ReservationRow {
     pub admitted_after_ns: Option<u64>,
 }
 
-/// Units of one kind of one component. Counts are from the beginning of the run on.
+/// Units of one kind of one component.
 #[derive(Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct UnitRow {
@@ -61,6 +61,14 @@ pub struct UnitRow {
     pub desired: u32,
     pub requested: u32,
     pub peak: u32,
+    #[serde(flatten)]
+    pub counts: UnitCounts,
+}
+
+/// What happened to them from the beginning of the run on.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
+pub struct UnitCounts {
     pub contended: u64,
     pub blocked_ns: u64,
     pub granted: u64,
@@ -210,14 +218,16 @@ fn unit_row(composition: &Composition, processes: &Processes, memory: &UnitManag
         desired: view.desired,
         requested: view.requested,
         peak: view.peak,
-        contended: view.contended,
-        blocked_ns: view.blocked,
-        granted: view.granted,
-        taken: view.taken,
-        overruns: view.overruns,
-        restarts: processes.restarts(cache.component),
-        cross_cpu_calls: processes.cross_cpu_calls(cache.component),
-        violations: cache.violations,
+        counts: UnitCounts {
+            contended: view.contended,
+            blocked_ns: view.blocked,
+            granted: view.granted,
+            taken: view.taken,
+            overruns: view.overruns,
+            restarts: processes.restarts(cache.component),
+            cross_cpu_calls: processes.cross_cpu_calls(cache.component),
+            violations: cache.violations,
+        },
     }
 }
 
