@@ -5,7 +5,7 @@ FREEHOLD := $(TARGET)/release/freehold
 DEMO := scenarios/two-tasks-none.toml scenarios/two-tasks-spc.toml scenarios/two-tasks-spel.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test tidy lint verify soak fuzz bench app-programs
+.PHONY: help setup build demo test tidy lint verify soak fuzz bench app-programs tmem-programs
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/^\([a-z-]*\):.*## /  make \1\t/' | expand -t 20
@@ -93,3 +93,6 @@ bench: build ## every benchmark, floor beside ours; then throughput with criteri
 
 app-programs: ## as root on Debian: R, OpenCV, mplayer and GraphChi, for `freehold reproduce app-live`
 	sh experiments/app/live/install.sh
+
+tmem-programs: setup ## wrk, and the program for iceoryx2, for `freehold reproduce tmem-table3` and `tmem-table4`
+	sh experiments/tmem/install.sh $(TARGET)/iceoryx2

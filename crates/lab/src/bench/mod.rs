@@ -19,6 +19,7 @@ mod floor;
 mod four;
 pub(crate) mod isolation;
 pub(crate) mod mounted;
+mod named_program;
 pub(crate) mod operations;
 mod pairs;
 mod pinning;

@@ -130,7 +130,7 @@ impl Clips {
 
     /// Has ffmpeg make a file, which gets its name when it is whole.
     fn make(&self, file: &str, words: &[String]) -> Result<PathBuf, Failure> {
-        super::require(&["ffmpeg"])?;
+        super::require(&["ffmpeg"], super::INSTALL)?;
         let path = self.folder.join(file);
         let refused = |what: &str, error: &dyn std::fmt::Display| {
             Failure::Run(format!("the clip {} cannot be made: {what}: {error}", path.display()))

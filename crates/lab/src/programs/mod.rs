@@ -22,7 +22,7 @@ pub(crate) use cgroup::Limited;
 pub(crate) use clips::{Clip, Clips};
 pub(crate) use player::{Player, under};
 
-/// How Debian installs everything.
+/// How Debian installs players and what makes clips.
 pub(crate) const INSTALL: &str = "apt-get install -y --no-install-recommends mplayer ffmpeg gstreamer1.0-tools \
                                   gstreamer1.0-plugins-base gstreamer1.0-plugins-good";
 
@@ -38,17 +38,17 @@ pub(crate) fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Fails, with how to get it, where a program is not installed.
+/// Fails where a program is not installed, with the command by which Debian installs it.
 ///
 /// # Errors
 /// A program that is missing.
-pub(crate) fn require(programs: &[&str]) -> Result<(), Failure> {
+pub(crate) fn require(programs: &[&str], install: &str) -> Result<(), Failure> {
     let missing: Vec<&str> = programs.iter().copied().filter(|name| !is_installed(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     Err(Failure::Run(format!(
-        "{} not installed; on Debian, as root: {INSTALL}",
+        "{} not installed; on Debian, as root: {install}",
         missing.join(", ")
     )))
 }

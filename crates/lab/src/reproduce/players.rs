@@ -50,7 +50,7 @@ impl Playing {
 
 /// The clips, made if need be.
 pub(super) fn clips(laboratory: &Laboratory) -> Result<Vec<PathBuf>, Failure> {
-    programs::require(&["mplayer", "ffmpeg"])?;
+    programs::require(&["mplayer", "ffmpeg"], programs::INSTALL)?;
     MOVIES.iter().map(|(clip, ..)| laboratory.clips().path(*clip)).collect()
 }
 

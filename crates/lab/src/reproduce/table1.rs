@@ -45,7 +45,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Runs the experiment.
 fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
-    programs::require(&["mplayer", "ffmpeg"])?;
+    programs::require(&["mplayer", "ffmpeg"], programs::INSTALL)?;
     let clips = laboratory.clips();
     let (movie, tone) = (clips.path(Clip::First)?, clips.path(Clip::Tone)?);
     let tone = format!("location={}", tone.display());

@@ -1,12 +1,13 @@
 //! libCacheSim's LRU, where a Python that has it is named (PyPI `libcachesim`).
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use freehold_sim::replay::{Event, Row};
 
+use super::super::named_program::NamedProgram;
 use super::super::rounds::refused;
 use freehold_command::exit_status::Failure;
 
@@ -58,53 +59,25 @@ impl Drop for OracleFile {
 }
 
 /// A Python that answers.
-pub(super) struct LibCacheSim {
-    python: Child,
-    ask: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-}
+pub(super) struct LibCacheSim(NamedProgram);
 
 impl LibCacheSim {
     /// None where no Python is named.
     pub(super) fn start(trace: &Path, accesses: u64) -> Result<Option<Self>, Failure> {
-        let Some(python) = std::env::var_os(PYTHON) else {
-            return Ok(None);
-        };
-        let mut command = Command::new(python);
-        command.args(["-c", SCRIPT]).arg(trace).arg(accesses.to_string());
-        let mut python = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| refused(format!("{PYTHON}: {error}")))?;
-        let (ask, answers) = (python.stdin.take(), python.stdout.take());
-        let answers = answers.ok_or_else(|| refused("no pipe"))?;
-        Ok(Some(Self {
-            python,
-            ask,
-            answers: BufReader::new(answers),
-        }))
+        let accesses = accesses.to_string();
+        let arguments = [OsStr::new("-c"), SCRIPT.as_ref(), trace.as_ref(), accesses.as_ref()];
+        Ok(NamedProgram::start(PYTHON, arguments)?.map(Self))
     }
 
     /// How long so many pages of LRU take for the trace, in nanoseconds, and what they miss.
     pub(super) fn replay(&mut self, frames: u32) -> Result<(u64, u64), Failure> {
-        let ask = self.ask.as_mut().ok_or_else(|| refused("no pipe"))?;
-        writeln!(ask, "{frames}").map_err(refused)?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line).map_err(refused)?;
-        let mut numbers = line.split_whitespace().map(str::parse);
+        let answer = self.0.ask(&frames.to_string())?;
+        let mut numbers = answer.split_whitespace().map(str::parse);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(time)), Some(Ok(misses))) => Ok((time, misses)),
             _ => Err(refused(format!(
                 "{PYTHON}: its Python has no libcachesim, or another version"
             ))),
         }
-    }
-}
-
-impl Drop for LibCacheSim {
-    fn drop(&mut self) {
-        drop(self.ask.take());
-        let _ = self.python.wait();
     }
 }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod contended;
+mod iceoryx2;
 mod passing;
 mod peer;
 mod table;

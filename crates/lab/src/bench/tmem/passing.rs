@@ -7,10 +7,11 @@ use freehold_linux::PAGE_SIZE;
 use freehold_tmem::channel::{ARGUMENTS, Channel};
 
 use super::calls::{caller, served};
+use super::iceoryx2::{Iceoryx2, VARIABLE};
 use super::peer::{Peer, path};
 use super::{URGENT, on_cpu, one_cpu, pool};
 use crate::bench::Bench;
-use crate::bench::rounds::{Effort, Found, refused};
+use crate::bench::rounds::{Effort, Found, Samples, refused};
 use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
@@ -43,11 +44,16 @@ fn run(effort: Effort) -> Result<Found, Failure> {
     }
     let caller = caller(&links[COMPONENTS - 1].0)?;
     let (mut first, mut last, _relays) = relays(cpu)?;
+    let (mut others, mut of_others) = (Iceoryx2::start(cpu, "passing")?, Samples::new()?);
+    others.as_ref().map_or(Ok(()), Iceoryx2::urgent)?;
     let message = vec![7; MESSAGE];
     let mut answer = [0];
     found.alternate(
         effort,
         |samples| {
+            if let Some(others) = &mut others {
+                others.measure(count, 1, &mut of_others)?;
+            }
             on_cpu(cpu, Some(URGENT), || {
                 for _ in 0..count {
                     let passed = samples.time(|| first.write_all(&message).and_then(|()| last.read_exact(&mut answer)));
@@ -76,9 +82,15 @@ fn run(effort: Effort) -> Result<Found, Failure> {
             })
         },
     )?;
-    found
-        .notes
-        .push("iceoryx2 is not compared with: the workspace does not depend on it".to_owned());
+    if others.is_some() {
+        let ratio = found.ours.quantiles().p50 / of_others.quantiles().p50;
+        found.add_side("iceoryx2 with events, which copies nothing either", &of_others);
+        found.goal_row("ratio of p50 to iceoryx2", ratio, "", 1.0);
+    } else {
+        found
+            .notes
+            .push(format!("{VARIABLE} names no program: not compared with iceoryx2"));
+    }
     Ok(found)
 }
 

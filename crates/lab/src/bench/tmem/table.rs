@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 
-use super::{calls, contended, units};
+use super::iceoryx2::Iceoryx2;
+use super::{calls, contended, one_cpu, units};
 use crate::bench::rounds::{Effort, Samples};
 use freehold_command::exit_status::Failure;
 
@@ -16,6 +17,7 @@ pub(crate) enum Operation {
     Call,
     Mutex,
     Malloc,
+    Iceoryx2,
 }
 
 impl Operation {
@@ -27,21 +29,30 @@ impl Operation {
             Self::Call => "a call to another process",
             Self::Mutex => "a pool behind a mutex: a buffer taken and released",
             Self::Malloc => "malloc of 4096 bytes, and free",
+            Self::Iceoryx2 => "iceoryx2: a buffer loaned, sent, received and released",
         }
     }
 }
 
-/// The median of each.
+/// The median of each. That of iceoryx2 only where [`VARIABLE`](super::iceoryx2::VARIABLE) names its program.
 pub(crate) fn operations(effort: Effort) -> Result<Vec<(Operation, f64)>, Failure> {
     let median = |samples: &Samples| samples.quantiles().p50;
-    Ok(vec![
+    let mut medians = vec![
         (Operation::Pair, median(&units::pair(effort)?.ours)),
         (Operation::Find, median(&units::map(effort)?.ours)),
         (Operation::Contended, median(&contended::run(effort)?.ours)),
         (Operation::Call, median(&calls::separate(effort)?.ours)),
         (Operation::Mutex, median(&mutex(effort)?)),
         (Operation::Malloc, median(&malloc(effort)?)),
-    ])
+    ];
+    if let Some(mut others) = Iceoryx2::start(one_cpu()?, "buffers")? {
+        let mut samples = Samples::new()?;
+        for _ in 0..effort.rounds {
+            others.measure(effort.scaled(units::SAMPLES), units::BATCH, &mut samples)?;
+        }
+        medians.push((Operation::Iceoryx2, median(&samples)));
+    }
+    Ok(medians)
 }
 
 fn mutex(effort: Effort) -> Result<Samples, Failure> {

@@ -13,7 +13,7 @@ use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Events of one sample: their mean is it.
-const BATCH: u64 = 1_000;
+pub(super) const BATCH: u64 = 1_000;
 pub(super) const SAMPLES: u32 = 400;
 /// Pages of a unit that is withdrawn.
 const TAKEN_PAGES: usize = 4;

@@ -5,6 +5,7 @@ pub(super) mod fig6;
 pub(super) mod fig7;
 pub(super) mod table3;
 pub(super) mod table4;
+mod wrk;
 
 use freehold_core::transient::Policy;
 use freehold_sim::component::{Model, TransientOptions, TransientOutcome, simulate_components};
@@ -69,4 +70,9 @@ fn simulate(model: &Model, way: Way, above: u32, seed: u64) -> Result<TransientO
         Some(law) => Err(Failure::Law(format!("{}, set {seed}: {law}", way.name))),
         None => Ok(outcome),
     }
+}
+
+/// The machine refuses what Table IV needs.
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Run(format!("tmem-table4: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Table III: what operations cost, in cycles, beside an allocator and a pool behind a mutex.
+//! Table III: what operations cost, in cycles, beside an allocator, a pool behind a mutex, and iceoryx2.
 
 use freehold_scenario::results::ReproduceRow;
 
@@ -10,7 +10,8 @@ use freehold_command::exit_status::Failure;
 /// The experiment.
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
     name: "tmem-table3",
-    about: "cycles of taking, releasing and finding buffers and of calls, beside malloc and a pool behind a mutex",
+    about: "cycles of taking, releasing and finding buffers and of calls, beside malloc, a pool behind a mutex, and \
+            iceoryx2 where FREEHOLD_ICEORYX2 names its program",
     files: &[],
     kind: Kind::LongPrograms,
     run,
@@ -23,7 +24,7 @@ const fn paper(operation: Operation) -> Option<u64> {
         Operation::Find => Some(304),
         Operation::Contended => Some(7605),
         Operation::Call => Some(860),
-        Operation::Mutex | Operation::Malloc => None,
+        Operation::Mutex | Operation::Malloc | Operation::Iceoryx2 => None,
     }
 }
 
@@ -54,6 +55,13 @@ fn run(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mutex = of(Operation::Mutex).unwrap_or(0);
     let what = "a buffer taken and released: less than from a pool behind a mutex";
     rows.push(row(what, "cycles", None, of(Operation::Pair), Claim::AtMost(mutex)));
+    if let Some(others) = of(Operation::Iceoryx2) {
+        let pair = of(Operation::Pair)
+            .zip(of(Operation::Find))
+            .map(|(pair, find)| pair + find);
+        let what = "a buffer taken, found and released: less than by iceoryx2";
+        rows.push(row(what, "cycles", None, pair, Claim::AtMost(others)));
+    }
     Ok(rows)
 }
 

@@ -1,27 +1,30 @@
 //! Table IV: an HTTP service of twelve component processes, one class of answers with a target, under four policies.
+//! `wrk` is its client.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use freehold_scenario::results::ReproduceRow;
 use serde_json::Value;
 
+use super::failed;
+use super::wrk::{Report, Script};
 use crate::reproduce::{Claim, Experiment, Kind, Laboratory, row};
 use freehold_command::exit_status::Failure;
 use freehold_command::process::own_executable;
 
 const FRONTS: u16 = 8;
+/// Where their ports are looked for.
+const PORTS: Range<u16> = 20_000..32_000;
 /// How long a service runs before answers are counted, and after. Units have come and gone by then.
 const WARM_UP: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(4);
 /// How often each policy is measured, by turns: what else the machine does is not one policy's.
 const ROUNDS: usize = 3;
-/// Between an answer and the next request of the same client.
-const PAUSE: Duration = Duration::from_micros(500);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The experiment.
@@ -69,6 +72,8 @@ struct Measured {
     /// Mean of the answers of the class with a target, in microseconds.
     response: u64,
     answers: u64,
+    /// Requests that ended with an error, or with none.
+    errors: u64,
     /// Pages above the minima, in the mean.
     above: u64,
     waits: u64,
@@ -76,12 +81,13 @@ struct Measured {
 
 fn run(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let folder = Folder::new()?;
+    let clients = Script::new(&folder.0)?;
     let mut all: [Vec<Measured>; WAYS.len()] = Default::default();
     // As in the paper, what is slower than the mean with all memory is late.
     let mut target = Duration::from_millis(2);
     for _ in 0..ROUNDS {
         for ((policy, ..), rounds) in WAYS.iter().zip(&mut all) {
-            let measured = measure(&folder.0, policy, target)?;
+            let measured = measure(&folder.0, &clients, policy, target)?;
             if *policy == "static" {
                 target = Duration::from_micros(measured.response.max(1));
             }
@@ -105,7 +111,7 @@ fn run(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     Ok(rows)
 }
 
-fn shown((policy, response, above): (&str, Option<u64>, Option<u64>), measured: &Measured) -> [ReproduceRow; 4] {
+fn shown((policy, response, above): (&str, Option<u64>, Option<u64>), measured: &Measured) -> [ReproduceRow; 5] {
     let named = |what: &str| format!("{policy}: {what}");
     let shown = |what: &str, unit, paper, ours| row(named(what), unit, paper, Some(ours), Claim::Shown);
     let answers = Some(measured.answers);
@@ -114,6 +120,7 @@ fn shown((policy, response, above): (&str, Option<u64>, Option<u64>), measured: 
         shown("pages above the minima, in the mean", "pages", above, measured.above),
         shown("waits for units", "waits", None, measured.waits),
         row(named("answers"), "answers", None, answers, Claim::AtLeast(1)),
+        row(named("errors"), "answers", None, Some(measured.errors), Claim::Equal(0)),
     ]
 }
 
@@ -128,6 +135,7 @@ impl Measured {
         Self {
             response: median(|round| round.response),
             answers: median(|round| round.answers),
+            errors: median(|round| round.errors),
             above: median(|round| round.above),
             waits: median(|round| round.waits),
         }
@@ -184,7 +192,7 @@ impl Drop for Service {
     }
 }
 
-fn measure(folder: &Path, policy: &str, target: Duration) -> Result<Measured, Failure> {
+fn measure(folder: &Path, clients: &Script, policy: &str, target: Duration) -> Result<Measured, Failure> {
     let text = COMPOSITION.replace(TARGET, &format!("target = \"{}us\"", target.as_micros()));
     std::fs::write(folder.join("service.toml"), text).map_err(failed)?;
     let port = free_ports()?;
@@ -209,8 +217,8 @@ fn measure(folder: &Path, policy: &str, target: Duration) -> Result<Measured, Fa
             .spawn()
             .map_err(failed)?,
     );
-    let until = until_served(port)? + WARM_UP;
-    let times = answers(port, until);
+    until_served(port)?;
+    let found = answers(clients, port)?;
     let mut document = String::new();
     if let Some(mut output) = service.0.stdout.take() {
         output.read_to_string(&mut document).map_err(failed)?;
@@ -220,10 +228,10 @@ fn measure(folder: &Path, policy: &str, target: Duration) -> Result<Measured, Fa
     let waits = rows.iter().filter_map(|row| row["contended"].as_u64()).sum();
     let pages = |row: &Value| row["minimum"].as_u64().unwrap_or(0) * row["unit_pages"].as_u64().unwrap_or(0);
     let minima: u64 = rows.iter().map(pages).sum();
-    let total: u128 = times.iter().map(Duration::as_micros).sum();
     Ok(Measured {
-        response: u64::try_from(total / (times.len() as u128).max(1)).unwrap_or(u64::MAX),
-        answers: times.len() as u64,
+        response: found.mean_us,
+        answers: found.answers,
+        errors: found.refused + found.lost,
         above: mean_pages(&folder.join("trace"))?.saturating_sub(minima),
         waits,
     })
@@ -245,31 +253,14 @@ fn mean_pages(trace: &Path) -> Result<u64, Failure> {
     Ok(pages.iter().sum::<u64>() / (pages.len() as u64).max(1))
 }
 
-/// Clients of all fronts at the same time; the times of those answers of the first that came after `from`.
-fn answers(port: u16, from: Instant) -> Vec<Duration> {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|threads| {
-        for other in 1..FRONTS {
-            let stop = &stop;
-            threads.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let _ = request(port + other);
-                    std::thread::sleep(PAUSE);
-                }
-            });
-        }
-        let mut times = Vec::new();
-        while from.elapsed() < MEASURED || Instant::now() < from {
-            let begun = Instant::now();
-            // What is refused for want of a unit is no answer, and what is lost with a closing service neither.
-            if request(port).unwrap_or(false) && begun >= from {
-                times.push(begun.elapsed());
-            }
-            std::thread::sleep(PAUSE);
-        }
-        stop.store(true, Ordering::Relaxed);
-        times
-    })
+/// Clients of all fronts at the same time, from now on; what that of the first found after `WARM_UP`.
+fn answers(clients: &Script, port: u16) -> Result<Report, Failure> {
+    let whole = WARM_UP + MEASURED;
+    let others: Result<Vec<_>, _> = (1..FRONTS).map(|other| clients.start(port + other, whole)).collect();
+    clients.start(port, WARM_UP)?.report()?;
+    let found = clients.start(port, MEASURED)?.report()?;
+    drop(others?);
+    Ok(found)
 }
 
 /// Whether a request is answered with a file.
@@ -282,7 +273,7 @@ fn request(port: u16) -> std::io::Result<bool> {
     Ok(answer.starts_with("HTTP/1.0 200 "))
 }
 
-fn until_served(port: u16) -> Result<Instant, Failure> {
+fn until_served(port: u16) -> Result<(), Failure> {
     let began = Instant::now();
     while !(0..FRONTS).all(|front| request(port + front).unwrap_or(false)) {
         if began.elapsed() > PATIENCE {
@@ -290,24 +281,14 @@ fn until_served(port: u16) -> Result<Instant, Failure> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Ok(Instant::now())
+    Ok(())
 }
 
-/// The first of as many ports in a row that are free now.
+/// The first of as many ports in a row that are free now, below those that the kernel gives to clients.
 fn free_ports() -> Result<u16, Failure> {
-    for _ in 0..100 {
-        let first = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let first = first.map_err(failed)?.port();
-        let all: Vec<_> = (0..FRONTS)
-            .map_while(|at| TcpListener::bind(("127.0.0.1", first.checked_add(at)?)).ok())
-            .collect();
-        if all.len() == usize::from(FRONTS) {
-            return Ok(first);
-        }
-    }
-    Err(failed("no free ports"))
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Run(format!("tmem-table4: {error}"))
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut firsts = (PORTS.start..PORTS.end).step_by(usize::from(FRONTS));
+    firsts
+        .find(|first| (*first..first + FRONTS).all(is_free))
+        .ok_or_else(|| failed("no free ports"))
 }
