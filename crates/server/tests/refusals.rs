@@ -4,8 +4,8 @@
 mod support;
 
 use freehold_core::id::ReservationId;
-use freehold_core::limits::ReservationKind;
-use freehold_core::units::FrameCount;
+use freehold_core::limits::{PageRange, ReservationKind};
+use freehold_core::units::{FrameCount, PageCount, PageIndex};
 use freehold_server::{Engine, EngineError, Reaction, Settings};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -230,5 +230,50 @@ fn who_finds_nothing_to_evict_among_many_pages_holds_nobody_up() {
         assert_eq!(hoarder.answer(), 0, "zeros");
     }
     assert_eq!(hoarder.wrong(memory, 0, MANY, 1), 0);
+    server.check();
+}
+
+/// Frames that two lockers of the same pages gave back are not all reserved again: some stay for tasks without a
+/// reservation, and who unlocks cannot take these either.
+#[test]
+fn who_unlocks_what_others_keep_locked_leaves_frames_to_who_reserved_none() {
+    let server = Server::start(256);
+    let left = Settings::new(FrameCount::new(256)).least_unreserved;
+    let (lockers, other) = (
+        [Client::program(&server), Client::program(&server)],
+        Client::program(&server),
+    );
+    let (object, descriptor) = server.region("both", 60, true);
+    let range = PageRange {
+        first: PageIndex::new(0),
+        count: PageCount::new(60),
+    };
+    let reservations = lockers.each_ref().map(|locker| {
+        let reservation = server.reserve(80);
+        let mapped = locker.map(locker.task(Some(reservation)), object, &descriptor, 60);
+        locker.fill(mapped.number, 0, 60, 3);
+        server.shared.engine().lock(reservation, object, range).unwrap();
+        server.until("it is locked", |engine| engine.is_locked(reservation) == Ok(true));
+        reservation
+    });
+    other.task(None);
+    let unreserved = 256 - 2 * 80 + 60;
+    let third = server.reserve(unreserved - left.get());
+    let unlock = |engine: &mut Engine, pages| {
+        let count = PageCount::new(pages);
+        engine.unlock(reservations[1], object, PageRange { count, ..range })
+    };
+    for pages in [1, left.get()] {
+        let refused = unlock(&mut server.shared.engine(), pages);
+        assert!(
+            matches!(refused, Err(EngineError::LeavesNone { .. })),
+            "{pages}: {refused:?}"
+        );
+    }
+    let memory = other.anonymous(60);
+    other.fill(memory, 0, 60, 4);
+    assert_eq!(other.wrong(memory, 0, 60, 4), 0);
+    server.shared.engine().release(third);
+    server.until("the third has ended", |engine| unlock(engine, 60).is_ok());
     server.check();
 }

@@ -1,6 +1,8 @@
 //! Shared-Page Eviction Lock (paper 000, section IV.B): locked pages stay resident until their last locker unlocks or
 //! exits. Each of n lockers is charged the pages, one of them pays the frames, (n − 1)·MS frames return to the pool.
 
+use core::ops::Range;
+
 use crate::effect::Effect;
 use crate::error::{LockError, UnlockError};
 use crate::id::{ObjectId, ReservationId};
@@ -75,7 +77,7 @@ impl Memory {
         Ok(())
     }
 
-    fn check_lock_size(&self, holder: HolderIndex, pages: core::ops::Range<u32>) -> Result<(), LockError> {
+    fn check_lock_size(&self, holder: HolderIndex, pages: Range<u32>) -> Result<(), LockError> {
         let account = self.account_of(holder);
         let wanted = pages.end - pages.start;
         let needed = account.capacity_to_lock(wanted);
@@ -291,21 +293,8 @@ impl Memory {
         object: ObjectId,
         range: PageRange,
     ) -> Result<(), UnlockError> {
-        let holder = self.holder_of_reservation(reservation).ok_or(UnlockError::Stale)?;
-        let found = *self
-            .objects
-            .get(object.index(), object.generation())
-            .ok_or(UnlockError::Stale)?;
-        let pages = Self::numbers(&found, range).ok_or(UnlockError::BadRange)?;
-        let mut needed = 0;
-        for page in pages.clone().map(PageNumber) {
-            let index = self.find_entry(holder, page).filter(|&index| {
-                let entry = &self.entries[index];
-                entry.is_shared_lock() && entry.marks.has(Marks::SETTLED)
-            });
-            let index = index.ok_or(UnlockError::NotLocked)?;
-            needed += u32::from(self.needs_frame_to_unlock(index));
-        }
+        let (holder, pages) = self.pages_to_unlock(reservation, object, range)?;
+        let needed = self.frames_to_share(holder, pages.clone())?;
         self.begin(None);
         self.pay_debts();
         // Frames that were returned under `none` are in the pool, but promised: the pool would owe what it cannot have.
@@ -328,6 +317,47 @@ impl Memory {
         }
         self.end();
         Ok(())
+    }
+
+    /// Frames of the pool that [`unlock`](Self::unlock) would take. O(pages of the range).
+    ///
+    /// # Errors
+    /// See [`UnlockError`].
+    pub fn frames_to_unlock(
+        &self,
+        reservation: ReservationId,
+        object: ObjectId,
+        range: PageRange,
+    ) -> Result<FrameCount, UnlockError> {
+        let (holder, pages) = self.pages_to_unlock(reservation, object, range)?;
+        self.frames_to_share(holder, pages).map(FrameCount::new)
+    }
+
+    fn pages_to_unlock(
+        &self,
+        reservation: ReservationId,
+        object: ObjectId,
+        range: PageRange,
+    ) -> Result<(HolderIndex, Range<u32>), UnlockError> {
+        let holder = self.holder_of_reservation(reservation).ok_or(UnlockError::Stale)?;
+        let found = self.objects.get(object.index(), object.generation());
+        let found = found.ok_or(UnlockError::Stale)?;
+        let pages = Self::numbers(found, range).ok_or(UnlockError::BadRange)?;
+        Ok((holder, pages))
+    }
+
+    /// Frames for which nobody would pay if the holder shared these pages again, all of which it has locked.
+    fn frames_to_share(&self, holder: HolderIndex, pages: Range<u32>) -> Result<u32, UnlockError> {
+        let mut needed = 0;
+        for page in pages.map(PageNumber) {
+            let index = self.find_entry(holder, page).filter(|&index| {
+                let entry = &self.entries[index];
+                entry.is_shared_lock() && entry.marks.has(Marks::SETTLED)
+            });
+            let index = index.ok_or(UnlockError::NotLocked)?;
+            needed += u32::from(self.needs_frame_to_unlock(index));
+        }
+        Ok(needed)
     }
 
     fn needs_frame_to_unlock(&self, index: EntryIndex) -> bool {

@@ -93,8 +93,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a reservation of so many frames leaves some for the tasks that have none. What is more than there is, is
-    /// for the core to refuse.
+    /// Whether reservations that take so many frames more leave some for the tasks that have none. What is more than
+    /// there is, is for the core to refuse.
     fn look_for_left(&self, wanted: FrameCount) -> Result<(), EngineError> {
         let (admissible, left) = (self.core.admissible(), self.reservations.left);
         let leaves = admissible.saturating_sub(wanted);
@@ -228,13 +228,18 @@ impl Engine {
     /// Unlocks pages.
     ///
     /// # Errors
-    /// [`EngineError::Unlock`].
+    /// [`EngineError::Unlock`]. [`EngineError::LeavesNone`]: others keep the pages locked, and the frames to share them
+    /// again would be the last ones that nobody reserved.
     pub fn unlock(
         &mut self,
         reservation: ReservationId,
         object: ObjectKey,
         range: PageRange,
     ) -> Result<(), EngineError> {
+        let needed = self.core.frames_to_unlock(reservation, object, range)?;
+        if needed > FrameCount::ZERO {
+            self.look_for_left(needed)?;
+        }
         self.step(|engine| {
             engine.core.unlock(reservation, object, range)?;
             Ok(())
