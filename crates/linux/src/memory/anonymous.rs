@@ -61,6 +61,14 @@ impl Anonymous {
         inside.then(|| AddressRange::new(self.start(range.first()).addr(), range.count() * PAGE_SIZE))?
     }
 
+    /// Whether the kernel says that a page has a frame.
+    pub(super) fn is_resident(&self, page: usize) -> bool {
+        let mut state = 0;
+        // SAFETY: the call writes one byte, for one page; whose it is, is asked for by its address only.
+        let asked = unsafe { libc::mincore(self.start(page), PAGE_SIZE, &raw mut state) };
+        asked == 0 && state & 1 == 1
+    }
+
     /// # Errors
     /// `INVAL` if the range is empty or leaves the mapping; the kernel's refusal.
     pub(super) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), Errno> {

@@ -1,14 +1,20 @@
 //! Pages of one private mapping, handed out one by one, each to one owner.
 
-use super::LockedFramesError;
+mod free;
+
+use self::free::Free;
 use super::anonymous::Anonymous;
-use crate::{PAGE_SIZE, PageRange};
+use super::{HUGE_PAGES, LockedFramesError};
+use crate::{Errno, PAGE_SIZE, PageRange};
 use rustix::mm::{Advice, ProtFlags};
 use std::io::IoSliceMut;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A number of pages that are there from the start; each costs a frame from its first use on.
+///
+/// Frames come by the huge page where the kernel has one: 512 pages in one fault, behind one another in the machine, so
+/// that a device is asked for them in one part. They go back one by one: the huge page is split before.
 #[derive(Debug)]
 pub struct Slab {
     shared: Arc<Shared>,
@@ -27,15 +33,6 @@ struct Shared {
     free: Mutex<Free>,
 }
 
-/// Pages that nobody has.
-#[derive(Debug)]
-struct Free {
-    /// Used before, and not given back to the kernel: those that came last are handed out first.
-    warm: Vec<usize>,
-    /// Without a frame; the last is handed out first.
-    cold: Vec<usize>,
-}
-
 impl Slab {
     /// A slab of `pages` pages, at least one; none has a frame.
     ///
@@ -43,15 +40,13 @@ impl Slab {
     /// [`LockedFramesError::Map`].
     pub fn create(pages: usize) -> Result<Self, LockedFramesError> {
         let memory = Anonymous::create(pages, ProtFlags::READ | ProtFlags::WRITE)?;
-        let free = Free {
-            warm: Vec::with_capacity(pages),
-            cold: (0..pages).rev().collect(),
+        let free = Free::new(pages, memory.start(0).addr() / PAGE_SIZE);
+        let shared = Shared {
+            memory,
+            free: Mutex::new(free),
         };
         Ok(Self {
-            shared: Arc::new(Shared {
-                memory,
-                free: Mutex::new(free),
-            }),
+            shared: Arc::new(shared),
         })
     }
 
@@ -59,13 +54,16 @@ impl Slab {
     #[must_use]
     pub fn take(&self, count: usize) -> Option<Vec<SlabPage>> {
         let mut free = self.shared.free();
-        if free.warm.len() + free.cold.len() < count {
+        if free.with_frame() + free.without_frame() < count {
             return None;
         }
-        let warm = free.warm.len() - count.min(free.warm.len());
-        let mut places = free.warm.split_off(warm);
-        let cold = free.cold.len() - (count - places.len());
-        places.extend(free.cold.drain(cold..));
+        let mut places = free.take_warm(count);
+        places.extend(free.take_cold(count - places.len()));
+        while places.len() < count {
+            self.shared.bring_block(&mut free);
+            places.extend(free.take_warm(count - places.len()));
+            places.extend(free.take_cold(count - places.len()));
+        }
         drop(free);
         places.sort_unstable();
         let page = |at| SlabPage {
@@ -77,26 +75,30 @@ impl Slab {
 
     /// Gives the frames of free pages back to the kernel, but for `keep` of them.
     pub fn cool(&self, keep: usize) {
-        let mut leaving = {
-            let mut free = self.shared.free();
-            let many = free.warm.len().saturating_sub(keep);
-            // Those that came last are in the processor's cache.
-            free.warm.drain(..many).collect::<Vec<_>>()
-        };
-        leaving.sort_unstable();
+        let mut free = self.shared.free();
+        let many = free.with_frame().saturating_sub(keep);
+        if many == 0 {
+            return;
+        }
+        let leaving = free.take_to_cool(many);
+        let blocks: Vec<usize> = leaving.iter().filter_map(|at| free.break_block(*at)).collect();
+        drop(free);
+        for block in blocks {
+            self.shared.never_huge(block);
+        }
         for run in leaving.chunk_by(|one, next| one + 1 == *next) {
             if let Some(first) = run.first() {
-                self.shared.release(PageRange::new(*first, run.len()));
+                self.shared.release(*first, run.len());
             }
         }
-        self.shared.free().cold.extend(leaving.into_iter().rev());
+        self.shared.free().put_cold(leaving.into_iter());
     }
 
     /// Pages that nobody has: with a frame, and without.
     #[must_use]
     pub fn free(&self) -> (usize, usize) {
         let free = self.shared.free();
-        (free.warm.len(), free.cold.len())
+        (free.with_frame(), free.without_frame())
     }
 }
 
@@ -105,10 +107,35 @@ impl Shared {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives a block its frames: all of them, where the kernel has a huge page, else that of its first page.
+    fn bring_block(&self, free: &mut Free) {
+        let Some(first) = free.take_block() else { return };
+        let _ = self.advise(first, HUGE_PAGES, Advice::LinuxHugepage);
+        let brought = self.advise(first, 1, Advice::LinuxPopulateWrite);
+        if brought.is_ok() && self.memory.is_resident(first + HUGE_PAGES - 1) {
+            return free.put_block(first);
+        }
+        free.break_block(first);
+        self.never_huge(first);
+        free.put(first);
+        free.put_cold(first + 1..first + HUGE_PAGES);
+    }
+
+    /// Nobody makes a huge page of a block any more, which would have frames for pages that have none.
+    fn never_huge(&self, first: usize) {
+        let _ = self.advise(first, HUGE_PAGES, Advice::LinuxNoHugepage);
+    }
+
+    fn advise(&self, first: usize, count: usize, advice: Advice) -> Result<(), Errno> {
+        self.memory.advise(PageRange::new(first, count), advice)
+    }
+
     /// Gives back the frames of pages that the caller has taken off the lists.
-    fn release(&self, range: PageRange) {
+    fn release(&self, first: usize, count: usize) {
+        // A part of a huge page has its frames for as long as the whole: this splits it.
+        let _ = self.advise(first, count, Advice::LinuxCold);
         // Where the kernel refuses, the frames stay until the next use.
-        let _ = self.memory.advise(range, Advice::LinuxDontNeed);
+        let _ = self.advise(first, count, Advice::LinuxDontNeed);
     }
 
     fn page(&self, at: usize) -> *mut [u8; PAGE_SIZE] {
@@ -134,7 +161,7 @@ impl DerefMut for SlabPage {
 
 impl Drop for SlabPage {
     fn drop(&mut self) {
-        self.shared.free().warm.push(self.at);
+        self.shared.free().put(self.at);
     }
 }
 
@@ -163,17 +190,26 @@ mod tests {
 
     #[test]
     fn no_page_has_two_owners_and_none_is_lost() {
-        let slab = Slab::create(64).unwrap();
+        for (pages, most) in [(64, 9), (2_000, 300)] {
+            no_page_is_lost(pages, most);
+        }
+    }
+
+    fn no_page_is_lost(all: usize, most: u64) {
+        let slab = Slab::create(all).unwrap();
         let (mut held, mut state) = (Vec::<SlabPage>::new(), 5_u64);
         for round in 0..10_000_u64 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let many = usize::try_from((state >> 33) % 9).unwrap();
+            let many = usize::try_from((state >> 33) % most).unwrap();
             match (state >> 20) % 3 {
                 0 => held.truncate(held.len().saturating_sub(many)),
                 1 => drop(held.drain(..many.min(held.len()))),
                 _ => match slab.take(many) {
-                    Some(pages) => held.extend(pages),
-                    None => assert!(held.len() + many > 64),
+                    Some(pages) => {
+                        assert_eq!(pages.len(), many);
+                        held.extend(pages);
+                    }
+                    None => assert!(held.len() + many > all),
                 },
             }
             if round % 7 == 0 {
@@ -181,16 +217,63 @@ mod tests {
                 assert!(slab.free().0 <= many);
             }
             let (warm, cold) = slab.free();
-            assert_eq!(warm + cold + held.len(), 64);
+            assert_eq!(warm + cold + held.len(), all);
             for (number, page) in (round..).zip(held.iter_mut()) {
                 page[..8].copy_from_slice(&number.to_le_bytes());
             }
-            assert!(
-                (round..)
-                    .zip(&held)
-                    .all(|(number, page)| page[..8] == number.to_le_bytes())
-            );
+            let own = |(number, page): (u64, &SlabPage)| page[..8] == number.to_le_bytes();
+            assert!((round..).zip(&held).all(own));
         }
+    }
+
+    /// Many pages lie in pieces of 16 and more, however often others came and went 16 at a time.
+    #[test]
+    fn many_pages_lie_near_to_one_another_again() {
+        let slab = Slab::create(3_000).unwrap();
+        let mut held: Vec<Vec<SlabPage>> = Vec::new();
+        let mut state = 9_u64;
+        for _ in 0..2_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if held.len() < 150 {
+                let mut window = slab.take(256).unwrap();
+                while !window.is_empty() {
+                    let rest = window.split_off(16);
+                    held.push(std::mem::replace(&mut window, rest));
+                }
+            }
+            let at = usize::try_from(state >> 33).unwrap() % held.len();
+            drop(held.swap_remove(at));
+        }
+        let mut window = slab.take(256).unwrap();
+        // What lies before the first block and behind the last comes page by page.
+        assert!(pieces(&mut window).len() <= 48, "{:?}", lengths(&mut window));
+    }
+
+    /// A page of a huge page that goes back takes no more than itself with it, and leaves no frame behind.
+    #[test]
+    fn a_huge_page_is_split_before_its_pages_go_back() {
+        let splits = || std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/stats/split");
+        let number = || splits().ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let slab = Slab::create(3 * HUGE_PAGES).unwrap();
+        let outside = slab.shared.free().take_cold(HUGE_PAGES).len();
+        let mut pages = slab.take(2).unwrap();
+        let (Some(before), (warm, _)) = (number(), slab.free()) else {
+            return println!("NOT CHECKED: the kernel counts no splits");
+        };
+        if warm != HUGE_PAGES - 2 {
+            return println!("NOT CHECKED: no huge page can be had");
+        }
+        pages.iter_mut().for_each(|page| page.fill(7));
+        slab.cool(100);
+        assert_eq!(slab.free(), (100, 3 * HUGE_PAGES - outside - 102));
+        assert!(
+            number().unwrap() > before,
+            "its frames stay for as long as the huge page"
+        );
+        assert!(pages.iter().flat_map(|page| page.iter()).all(|byte| *byte == 7));
+        let again = slab.take(200).unwrap();
+        let zeros = again.iter().filter(|page| page.iter().all(|byte| *byte == 0)).count();
+        assert_eq!(zeros, 200);
     }
 
     #[test]
