@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long a refused lease is not asked for again, unless the file is opened.
 const PATIENCE: Duration = Duration::from_millis(10);
+/// Windows that are under way while a reader reads one: the device reads one while the pages of another are taken in.
+const UNDER_WAY: u32 = 2;
 /// Pages that are read ahead at first, and at most: 128 KiB and 1 MiB.
 const WINDOW: Range<u32> = 32..256;
 
@@ -162,6 +164,8 @@ pub(crate) struct Sequence {
     /// The page that was used last.
     last: Option<u32>,
     next: u32,
+    /// Where it began.
+    begun: u32,
     window: u32,
     /// Up to here pages were read ahead, or asked for.
     ahead: u32,
@@ -175,18 +179,21 @@ impl Sequence {
         self.last
     }
 
-    /// These pages are read now. Returns what to read ahead, at most so many and none of it past `end`. Two windows are
-    /// ahead of a reader that goes on: one under way, and one that it reads.
+    /// These pages are read now. Returns what to read ahead, at most so many and none of it past `end`.
     pub(crate) fn step(&mut self, pages: &Range<u32>, missed: bool, (most, end): (u32, u32)) -> Option<Range<u32>> {
         let sequential = pages.start == self.next || (self.next > 0 && pages.start == self.next - 1);
         self.last = pages.end.checked_sub(1);
         self.next = pages.end;
         if !sequential {
             (self.window, self.ahead, self.missed) = (0, 0, false);
+            self.begun = pages.start;
             return None;
         }
         self.missed |= missed;
-        let near = self.ahead <= pages.end.saturating_add(self.window);
+        // Who has not gone far is not far ahead of: he may not go on.
+        let gone = pages.end.saturating_sub(self.begun);
+        let far = gone.clamp(self.window, self.window * UNDER_WAY);
+        let near = self.ahead <= pages.end.saturating_add(far);
         if !self.missed || !near {
             return None;
         }
@@ -224,7 +231,7 @@ mod tests {
             let ahead = way.step(&(page..page + 1), false, limits);
             widths.extend(ahead.map(|ahead| ahead.len()));
             assert!(
-                (page + 1..page + 1 + 3 * 256).contains(&way.ahead),
+                (page + 1..page + 1 + 4 * 256).contains(&way.ahead),
                 "at {page}: {}",
                 way.ahead
             );
