@@ -98,3 +98,29 @@ fn who_thrashes_is_told_the_size_that_would_end_it() {
     end(&pid);
     drop(ample);
 }
+
+/// What comes into a store a second time, and zeros, which take no room there, count as the pages that they are.
+#[test]
+fn the_size_that_a_command_names_at_its_end_would_do() {
+    let Some(rounds) = common::compiled("rounds") else {
+        return;
+    };
+    let said = |size: u64, byte: &str| {
+        let mut command = common::freehold(&["exec", "--reserve", &format!("{size}MiB"), "--"]);
+        let output = command.arg(&rounds).args(["24", "4", byte]).output().expect("freehold");
+        assert!(output.status.success(), "{}", common::stderr(&output));
+        common::stderr(&output)
+    };
+    for byte in ["0", "7"] {
+        for short in [8, 20] {
+            let line = said(short, byte);
+            let size = line
+                .split("--reserve ")
+                .nth(1)
+                .and_then(|rest| rest.split("MiB").next());
+            let size: u64 = size.and_then(|size| size.parse().ok()).expect(&line);
+            assert!((24..32).contains(&size), "{short}, {byte}: {line}");
+            assert_eq!(said(size, byte), "", "{short}, {byte}: {line}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
 use crate::pages::entry::{Entry, Marks, Place};
+use crate::pages::page::PageMarks;
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::view::PageState;
 
@@ -184,6 +185,7 @@ impl Memory {
         for number in 0..self.pages.len() {
             self.check_page(PageNumber(number))?;
         }
+        self.check_away()?;
         for (slot, object) in self.objects.iter() {
             let state = |page: u32| self.pages[PageNumber(page)].state;
             let resident =
@@ -281,6 +283,17 @@ impl Memory {
             account.unmanaged.returned,
         )?;
         equal(4, "locked pages paid by another", slot, sums.unpaid, account.unpaid)
+    }
+
+    fn check_away(&self) -> Check {
+        let is_away = |page: u32| {
+            let page = &self.pages[PageNumber(page)];
+            u32::from(page.state == PageState::Stored && page.marks.has(PageMarks::SEEN))
+        };
+        let pages = self.objects.iter();
+        let pages = pages.flat_map(|(_, object)| object.first..object.first + object.pages);
+        let away: u32 = pages.map(is_away).sum();
+        equal(2, "pages that were here before", 0, away, self.frames.away)
     }
 
     fn check_page(&self, page: PageNumber) -> Check {

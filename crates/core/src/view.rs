@@ -57,6 +57,10 @@ pub struct PoolView {
     pub memory_used: FrameCount,
     /// The largest `memory_used` so far.
     pub memory_peak: FrameCount,
+    /// Pages that were here before, and whose content is now in the store or the file only.
+    pub away: PageCount,
+    /// The most of them so far.
+    pub away_peak: PageCount,
 }
 
 /// What happened to one task so far.

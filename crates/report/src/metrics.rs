@@ -126,6 +126,11 @@ const STORE: &[Metric<StatusDocument>] = &[
     counter("failed_writes_total", "Writes that failed.", |status| {
         status.store.failed_writes
     }),
+    gauge(
+        "pages",
+        "Pages that had a frame before, in the store or their file only.",
+        |status| status.store.pages,
+    ),
     gauge("frames", "Frames of the store's own.", |status| status.store.frames),
 ];
 

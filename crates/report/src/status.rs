@@ -363,6 +363,12 @@ pub struct StoreStatus {
     pub failed_writes: u64,
     /// Attempts repeated.
     pub retried: u64,
+    /// Pages that were in frames before, and are now in the store or their file only.
+    #[serde(default)]
+    pub pages: u64,
+    /// The most of them at a time.
+    #[serde(default)]
+    pub pages_peak: u64,
     /// Frames of the store's own, outside the pool.
     pub frames: u64,
     /// Bytes of compressed records.

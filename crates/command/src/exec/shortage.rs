@@ -21,10 +21,9 @@ pub(super) fn tell(observer: &Observer, reserve: FrameCount) {
     }
 }
 
-/// The store in memory has a frame for each page of the most that it ever held.
 fn line(store: &StoreStatus, reserve: FrameCount) -> Option<String> {
     let back = Some(store.reads).filter(|back| *back > FEW)?;
-    let enough = Enough::of(u64::from(reserve.get()), store.frames);
+    let enough = Enough::of(u64::from(reserve.get()), store.pages_peak);
     Some(format!(
         "freehold: {back} pages came back from the store, which waits: --reserve {}MiB would have kept them",
         enough.mebibytes()
@@ -40,7 +39,7 @@ mod tests {
     fn who_was_short_is_told_how_much_would_do() {
         let store = |reads: u64| StoreStatus {
             reads,
-            frames: 1_500,
+            pages_peak: 1_500,
             ..StoreStatus::default()
         };
         let reserve = FrameCount::new(1_024);

@@ -77,8 +77,8 @@ impl Memory {
             return self.forget_filled(page);
         }
         let copied = matches!(self.source(page), Source::CopyOf(_));
+        self.set_state(page, PageState::Resident);
         let found = &mut self.pages[page];
-        found.state = PageState::Resident;
         found.marks.set(PageMarks::SEEN);
         found.marks.clear(PageMarks::DIRTY);
         if copied {
@@ -117,11 +117,8 @@ impl Memory {
             found.marks.clear(PageMarks::DIRTY);
             found.marks.set(PageMarks::STORED);
         }
-        found.state = if found.marks.has(PageMarks::STORED) {
-            PageState::Stored
-        } else {
-            PageState::Empty
-        };
+        let stored = found.marks.has(PageMarks::STORED);
+        self.set_state(page, if stored { PageState::Stored } else { PageState::Empty });
         if self.is_forgotten(page) {
             self.empty(page);
         }
@@ -167,7 +164,7 @@ impl Memory {
             return self.forget_filled(page);
         }
         let stored = self.pages[page].marks.has(PageMarks::STORED);
-        self.pages[page].state = if stored { PageState::Stored } else { PageState::Empty };
+        self.set_state(page, if stored { PageState::Stored } else { PageState::Empty });
         self.take_frames_back(page);
         self.refuse_waiters(page);
         self.forget_own(page);
@@ -248,7 +245,7 @@ impl Memory {
     fn stay(&mut self, page: PageNumber, kept: bool) -> Stayed {
         let index = self.owner(page);
         let holder = self.entries[index].holder;
-        self.pages[page].state = PageState::Resident;
+        self.set_state(page, PageState::Resident);
         self.count_resident(page, 1);
         let taken_back = self.is_taken_back(index);
         self.entries[index].marks.clear(Marks::TAKEN_BACK);

@@ -142,7 +142,7 @@ impl Memory {
     pub(crate) fn start_fill(&mut self, index: EntryIndex) {
         let (page, holder) = (self.entries[index].page, self.entries[index].holder);
         self.put_first(index);
-        self.pages[page].state = PageState::Filling;
+        self.set_state(page, PageState::Filling);
         let source = self.source(page);
         let resolution = match source {
             Source::Zero => Resolution::ZeroFill,

@@ -55,8 +55,8 @@ impl Memory {
 
     /// The page holds nothing any more, nowhere.
     pub(crate) fn empty(&mut self, page: PageNumber) {
+        self.set_state(page, PageState::Empty);
         let found = &mut self.pages[page];
-        found.state = PageState::Empty;
         found.forget_eviction();
         for mark in [
             PageMarks::DIRTY,

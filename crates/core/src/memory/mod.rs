@@ -26,7 +26,7 @@ use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::limits::{Limits, Regime};
 use crate::pages::entry::{Entries, Marks, Place};
 use crate::pages::object::Object;
-use crate::pages::page::{Page, Pages};
+use crate::pages::page::{Page, PageMarks, Pages};
 use crate::pinning::PinnedPools;
 use crate::replacement::Refaults;
 use crate::reservation::loans::AllLoans;
@@ -34,6 +34,7 @@ use crate::sharing::LockPace;
 use crate::slots::Slots;
 use crate::task::{Mapping, Task};
 use crate::units::{Instant, PageIndex};
+use crate::view::PageState;
 
 /// Pages of a reservation evicted together by one fault, at most.
 pub const EVICTION_BATCH: u32 = 16;
@@ -60,6 +61,10 @@ pub(crate) struct PoolFrames {
     pub(crate) unpaid: u32,
     /// The most held at a time.
     pub(crate) peak: u32,
+    /// Pages that were here before, and whose content is now in the store or the file only.
+    pub(crate) away: u32,
+    /// The most at a time.
+    pub(crate) most_away: u32,
 }
 
 /// What the pool has lent, and what it owes.
@@ -156,6 +161,8 @@ impl Memory {
                 set_aside: 0,
                 unpaid: 0,
                 peak: 0,
+                away: 0,
+                most_away: 0,
             },
             credit: Credit {
                 loans: AllLoans::NONE,
@@ -312,6 +319,16 @@ impl Memory {
         let page = self.page_ref(page);
         self.step.effects.push(Effect::Unmap { page, from, reason });
         page
+    }
+
+    /// Where a page is from now on.
+    pub(crate) fn set_state(&mut self, page: PageNumber, state: PageState) {
+        let before = core::mem::replace(&mut self.pages[page].state, state);
+        let (was, is) = [before, state].map(|state| state == PageState::Stored).into();
+        if was != is && self.pages[page].marks.has(PageMarks::SEEN) {
+            self.frames.away = if is { self.frames.away + 1 } else { self.frames.away - 1 };
+            self.frames.most_away = self.frames.most_away.max(self.frames.away);
+        }
     }
 
     pub(crate) fn count_resident(&mut self, page: PageNumber, by: i32) {

@@ -86,12 +86,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Drops a resident page that nobody maps. What a holder bears for it comes back to it as a free frame, or as a
+    /// Drops a page that nobody maps. What a holder bears for a resident one comes back to it as a free frame, or as a
     /// debt under `none`.
     fn remove_page(&mut self, page: PageNumber) {
         let owner = self.owner(page);
         if self.pages[page].state != PageState::Resident {
-            return;
+            return self.empty(page);
         }
         if self.regime(page) == Regime::Unmanaged {
             self.take_from_all(owner);

@@ -32,6 +32,8 @@ impl Memory {
             committed: FrameCount::new(self.committed()),
             memory_used: FrameCount::new(used),
             memory_peak: FrameCount::new(self.frames.peak.max(used)),
+            away: PageCount::new(self.frames.away),
+            away_peak: PageCount::new(self.frames.most_away),
         }
     }
 

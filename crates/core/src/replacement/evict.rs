@@ -95,7 +95,7 @@ impl Memory {
         let frame = account.held.owned.take_one();
         account.held.in_flight.put(frame);
         account.leaving += 1;
-        self.pages[entry.page].state = PageState::Leaving;
+        self.set_state(entry.page, PageState::Leaving);
         self.count_resident(entry.page, -1);
         let page = self.emit_unmap(entry.page, Scope::Everyone, reason);
         // What is taken back is the pool's, and so is the request: its ends are nobody's business but the pool's.

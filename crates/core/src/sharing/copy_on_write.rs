@@ -82,12 +82,12 @@ impl Memory {
         self.unlink(index);
         self.remove_sharer(index);
         let stored = self.pages[base].marks.has(PageMarks::STORED);
-        self.pages[base].state = if stored { PageState::Stored } else { PageState::Empty };
+        self.set_state(base, if stored { PageState::Stored } else { PageState::Empty });
         self.count_resident(base, -1);
         self.entries[index].page = page;
         self.append_sharer(index);
         self.link(index, Place::Active);
-        self.pages[page].state = PageState::Resident;
+        self.set_state(page, PageState::Resident);
         self.pages[page].marks.set(PageMarks::OWN);
         self.pages[page].marks.set(PageMarks::SEEN);
         self.count_resident(page, 1);

@@ -222,6 +222,8 @@ fn store(view: &EngineView) -> StoreStatus {
         failed_reads: stats.failed_reads,
         failed_writes: stats.failed_writes,
         retried: stats.retried,
+        pages: u64::from(view.pool.away.get()),
+        pages_peak: u64::from(view.pool.away_peak.get()),
         frames: frames(stats.frames),
         stored_bytes: stats.stored_bytes,
         shortfalls: what.shortfalls.iter().map(ToString::to_string).collect(),
