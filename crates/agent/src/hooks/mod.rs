@@ -261,15 +261,29 @@ pub(crate) fn populate(start: usize, length: usize, protection: usize) {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
-    const SET_SECCOMP: c_int = 22;
-    if option == SET_SECCOMP {
-        filters::before_prctl(a, b);
-    }
-    // SAFETY: the program's own call.
-    match unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) } {
+    // SAFETY: the caller's word.
+    match unsafe { set_process(option, [a, b, c, d]) } {
         Ok(answer) => sys::descriptor(answer),
         Err(errno) => fail(errno, -1),
     }
+}
+
+/// A call of `prctl`. What hands a thread's system calls to a handler of its own is refused, as by a kernel before 5.11:
+/// only one area of code can be excepted, and the calls that the agent makes in its place would be handed over too.
+///
+/// # Safety
+/// As `prctl` asks for.
+unsafe fn set_process(option: c_int, rest: [usize; 4]) -> Answer {
+    const SET_SECCOMP: c_int = 22;
+    const SET_SYSCALL_USER_DISPATCH: c_int = 59;
+    let [a, b, c, d] = rest;
+    match option {
+        SET_SYSCALL_USER_DISPATCH if a != 0 => return Err(Errno::INVAL),
+        SET_SECCOMP => filters::before_prctl(a, b),
+        _ => {}
+    }
+    // SAFETY: the program's own call.
+    unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) }
 }
 
 /// Whether a call with these first arguments makes a process with memory of its own.
@@ -295,6 +309,8 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
     let made = match number {
         filters::SECCOMP => filters::set_up(a, b, c, [d, e, f]),
         sys::MADVISE => advice::advise(a, b, c),
+        // SAFETY: the caller's word.
+        sys::PRCTL => unsafe { set_process(sys::descriptor(a), [b, c, d, e]) },
         sys::UNSHARE => alone::unshare_all(a),
         sys::SETNS => alone::join(sys::descriptor(a), b),
         // SAFETY: the caller's word.

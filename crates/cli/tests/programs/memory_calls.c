@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +294,40 @@ static int prctl_thp(void) {
     return wrong;
 }
 
+static int code_of_libc(struct dl_phdr_info *info, size_t size, void *code) {
+    (void)size;
+    for (int at = 0; strstr(info->dlpi_name, "libc.so") && at < info->dlpi_phnum; at++)
+        if (info->dlpi_phdr[at].p_type == PT_LOAD && info->dlpi_phdr[at].p_flags & PF_X) {
+            ((unsigned long *)code)[0] = info->dlpi_addr + info->dlpi_phdr[at].p_vaddr;
+            ((unsigned long *)code)[1] = info->dlpi_phdr[at].p_memsz;
+        }
+    return 0;
+}
+
+/* All system calls but those of the C library are to be handed to a handler, of which there is none. Whether that is
+ * taken or refused, the C library's go on. */
+static int prctl_dispatch(void) {
+    static volatile char selector;
+    enum { DISPATCH = 59 };
+    unsigned long code[2] = {0};
+    int wrong = 0;
+    char *region = filled();
+    dl_iterate_phdr(code_of_libc, code);
+    for (int by_number = 0; by_number < 2; by_number++) {
+        long set = by_number ? syscall(SYS_prctl, DISPATCH, 1, code[0], code[1], &selector)
+                             : prctl(DISPATCH, 1, code[0], code[1], &selector);
+        if (set && errno != EINVAL) return 1;
+        selector = 1;
+        char *other = map(SIZE, MAP_PRIVATE);
+        fill(other, 3);
+        wrong += differ(other, 3) + !!madvise(other, SIZE, MADV_DONTNEED) + dirty(other) + !!munmap(other, SIZE);
+        selector = 0;
+        if (!set) prctl(DISPATCH, 0, 0, 0, 0);
+    }
+    press();
+    return wrong + differ(region, 7);
+}
+
 static int prctl_mm(void) {
     char *region = filled();
     unsigned long end = (unsigned long)sbrk(0);
@@ -458,7 +493,8 @@ static const struct {
     {"guard-by-number", guard_by_number}, {"process-madvise", process_madvise_}, {"fork", fork_copies},
     {"wipeonfork", wipeonfork}, {"keeponfork", keeponfork}, {"dontfork", dontfork}, {"dofork", dofork},
     {"each-advice", each_advice}, {"unmapped-advice", unmapped_advice}, {"unmapped-shared", unmapped_shared},
-    {"prctl-name", prctl_name}, {"prctl-thp", prctl_thp}, {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
+    {"prctl-name", prctl_name}, {"prctl-thp", prctl_thp}, {"prctl-dispatch", prctl_dispatch},
+    {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
     {"remap", remap}, {"remap-locked", remap_locked}, {"remap-pieces", remap_pieces}, {"remap-file-pages", remap_file}, {"fixed", fixed}, {"fixed-noreplace", noreplace},
     {"droppable", droppable}, {"memfd-secret", secret}, {"fork-beside", beside_inherited}, {"attach", attach},
     {"attach-by-number", attach_by_number},
