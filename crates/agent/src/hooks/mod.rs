@@ -268,8 +268,8 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     }
 }
 
-/// A call of `prctl`. What hands a thread's system calls to a handler of its own is refused, as by a kernel before 5.11:
-/// only one area of code can be excepted, and the calls that the agent makes in its place would be handed over too.
+/// A call of `prctl`. What hands a thread's system calls to a handler of its own is refused, as by a kernel before
+/// 5.11: only one area of code can be excepted, and the agent's calls in the thread would be handed over too.
 ///
 /// # Safety
 /// As `prctl` asks for.
