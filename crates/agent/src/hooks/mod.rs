@@ -262,7 +262,7 @@ pub(crate) fn populate(start: usize, length: usize, protection: usize) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     // SAFETY: the caller's word.
-    match unsafe { set_process(option, [a, b, c, d]) } {
+    match unsafe { set_process(sys::arg(option), [a, b, c, d]) } {
         Ok(answer) => sys::descriptor(answer),
         Err(errno) => fail(errno, -1),
     }
@@ -273,17 +273,18 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
 ///
 /// # Safety
 /// As `prctl` asks for.
-unsafe fn set_process(option: c_int, rest: [usize; 4]) -> Answer {
-    const SET_SECCOMP: c_int = 22;
-    const SET_SYSCALL_USER_DISPATCH: c_int = 59;
+unsafe fn set_process(option: usize, rest: [usize; 4]) -> Answer {
+    const SET_SECCOMP: usize = 22;
+    const SET_SYSCALL_USER_DISPATCH: usize = 59;
     let [a, b, c, d] = rest;
-    match option {
+    // The kernel looks at these bits of it only.
+    match option & 0xffff_ffff {
         SET_SYSCALL_USER_DISPATCH if a != 0 => return Err(Errno::INVAL),
         SET_SECCOMP => filters::before_prctl(a, b),
         _ => {}
     }
     // SAFETY: the program's own call.
-    unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) }
+    unsafe { sys::call5(sys::PRCTL, option, a, b, c, d) }
 }
 
 /// Whether a call with these first arguments makes a process with memory of its own.
@@ -310,7 +311,7 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
         filters::SECCOMP => filters::set_up(a, b, c, [d, e, f]),
         sys::MADVISE => advice::advise(a, b, c),
         // SAFETY: the caller's word.
-        sys::PRCTL => unsafe { set_process(sys::descriptor(a), [b, c, d, e]) },
+        sys::PRCTL => unsafe { set_process(a, [b, c, d, e]) },
         sys::UNSHARE => alone::unshare_all(a),
         sys::SETNS => alone::join(sys::descriptor(a), b),
         // SAFETY: the caller's word.

@@ -236,9 +236,13 @@ impl Engine {
         object: ObjectKey,
         range: PageRange,
     ) -> Result<(), EngineError> {
-        let needed = self.core.frames_to_unlock(reservation, object, range)?;
-        if needed > FrameCount::ZERO {
-            self.look_for_left(needed)?;
+        // The pages are looked at twice only where frames are that short.
+        let most = FrameCount::new(range.count.get());
+        if self.core.admissible().saturating_sub(most) < self.reservations.left {
+            let needed = self.core.frames_to_unlock(reservation, object, range)?;
+            if needed > FrameCount::ZERO {
+                self.look_for_left(needed)?;
+            }
         }
         self.step(|engine| {
             engine.core.unlock(reservation, object, range)?;
