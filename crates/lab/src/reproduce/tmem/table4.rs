@@ -125,7 +125,7 @@ fn shown((policy, response, above): (&str, Option<u64>, Option<u64>), measured: 
 }
 
 impl Measured {
-    /// The median of each number over the rounds.
+    /// The median of each number over the rounds, and all errors.
     fn middle(rounds: &[Self]) -> Self {
         let median = |of: fn(&Self) -> u64| {
             let mut values: Vec<u64> = rounds.iter().map(of).collect();
@@ -135,7 +135,7 @@ impl Measured {
         Self {
             response: median(|round| round.response),
             answers: median(|round| round.answers),
-            errors: median(|round| round.errors),
+            errors: rounds.iter().map(|round| round.errors).sum(),
             above: median(|round| round.above),
             waits: median(|round| round.waits),
         }
