@@ -78,6 +78,20 @@ pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
     if now < wanted { hooks::fail(Errno::NOMEM, -1) } else { 0 }
 }
 
+/// In place of the system call, which answers with where the break is, whatever has come of it.
+pub(super) fn by_number(address: usize) -> usize {
+    if CURRENT_BREAK.load(Ordering::Relaxed).is_null() {
+        return set_kernel_break(address);
+    }
+    if address != 0 {
+        brk(core::ptr::with_exposed_provenance_mut(address));
+    }
+    match ahead() {
+        0 => set_kernel_break(0),
+        _ => current(),
+    }
+}
+
 fn grow(wanted: usize, before: usize, ahead: usize) -> c_int {
     let grown = GROWN.load(Ordering::Relaxed);
     let ahead_too = hooks::is_managed() && !locks::locks_future();

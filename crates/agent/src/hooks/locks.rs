@@ -22,11 +22,11 @@ use crate::sys::{self, Answer, Errno};
 use crate::threads::mailbox;
 use crate::{hooks, report};
 
-const MLOCK: usize = 149;
-const MUNLOCK: usize = 150;
-const MLOCKALL: usize = 151;
-const MUNLOCKALL: usize = 152;
-const MLOCK2: usize = 325;
+pub(super) const MLOCK: usize = 149;
+pub(super) const MUNLOCK: usize = 150;
+pub(super) const MLOCKALL: usize = 151;
+pub(super) const MUNLOCKALL: usize = 152;
+pub(super) const MLOCK2: usize = 325;
 
 const CURRENT: usize = 1;
 const FUTURE: usize = 2;

@@ -7,6 +7,7 @@
 
 pub mod advice;
 pub(super) mod brk_ahead;
+pub mod by_number;
 pub(super) mod frees;
 pub(super) mod linker;
 pub(super) mod locks;
@@ -19,12 +20,10 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::client::attach;
-use crate::kernel_paths::needed;
+use crate::filters;
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Answer, Errno};
-use crate::threads::alone;
 use crate::threads::mailbox;
-use crate::{filters, forks};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -285,62 +284,4 @@ unsafe fn set_process(option: usize, rest: [usize; 4]) -> Answer {
     }
     // SAFETY: the program's own call.
     unsafe { sys::call5(sys::PRCTL, option, a, b, c, d) }
-}
-
-/// Whether a call with these first arguments makes a process with memory of its own.
-const fn is_fork(number: usize, flags: usize) -> bool {
-    const FORK: usize = 57;
-    const CLONE_VM: usize = 0x100;
-    number == FORK || number == sys::CLONE && flags & CLONE_VM == 0
-}
-
-/// The C library's `syscall`, which may set up a filter.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
-    let forks = is_fork(number, a);
-    if forks && forks::has_no_place() {
-        return fail(Errno::AGAIN, -1);
-    }
-    if forks {
-        forks::before();
-    }
-    let made = match number {
-        filters::SECCOMP => filters::set_up(a, b, c, [d, e, f]),
-        sys::MADVISE => advice::advise(a, b, c),
-        // SAFETY: the caller's word.
-        sys::PRCTL => unsafe { set_process(a, [b, c, d, e]) },
-        sys::UNSHARE => alone::unshare_all(a),
-        sys::SETNS => alone::join(sys::descriptor(a), b),
-        // SAFETY: the caller's word.
-        sys::PROCESS_MADVISE => unsafe { advice::advise_process(a, b, c, d, e) },
-        // SAFETY: the caller's word.
-        sys::IOCTL => unsafe { needed::control(a, b, c) },
-        // SAFETY: the caller's word.
-        sys::FUTEX => unsafe { needed::futex([a, b, c, d, e, f]) },
-        // SAFETY: the caller's word.
-        sys::SHMAT => unsafe { shared_segments::attach(a, b, c) },
-        sys::MMAP | sys::MUNMAP | sys::MREMAP | sys::BRK => giving_away(|| {
-            // SAFETY: the caller's word.
-            unsafe { sys::call(number, [a, b, c, d, e, f]) }
-        }),
-        _ => {
-            if number == sys::PTRACE {
-                needed::before_tracing(a, b);
-            }
-            // SAFETY: the program's own call.
-            unsafe { sys::call(number, [a, b, c, d, e, f]) }
-        }
-    };
-    if forks && made == Ok(0) {
-        attach::forked();
-    } else if forks {
-        forks::after();
-    }
-    match made {
-        Ok(answer) => answer.cast_signed(),
-        Err(errno) => fail(errno, -1),
-    }
 }

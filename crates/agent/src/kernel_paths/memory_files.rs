@@ -61,7 +61,7 @@ fn owner(path: &[u8]) -> Option<usize> {
 }
 
 /// A file has been opened by this path.
-fn opened(path: *const c_char, fd: c_int) {
+pub(crate) fn opened(path: *const c_char, fd: c_int) {
     if fd < 0 || !may_be_memory(path) {
         return;
     }

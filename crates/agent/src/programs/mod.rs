@@ -31,8 +31,8 @@ mod readable;
 use judge::{Target, Verdict};
 use list::List;
 
-const EXECVE: usize = 59;
-const EXECVEAT: usize = 322;
+pub(crate) const EXECVE: usize = 59;
+pub(crate) const EXECVEAT: usize = 322;
 const AT_EMPTY_PATH: usize = 0x1000;
 
 type Text = *const c_char;

@@ -482,6 +482,8 @@ static int attached(int by_number) {
 static int attach(void) { return attached(0); }
 static int attach_by_number(void) { return attached(1); }
 
+#include "memory_numbers.h"
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -497,7 +499,8 @@ static const struct {
     {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
     {"remap", remap}, {"remap-locked", remap_locked}, {"remap-pieces", remap_pieces}, {"remap-file-pages", remap_file}, {"fixed", fixed}, {"fixed-noreplace", noreplace},
     {"droppable", droppable}, {"memfd-secret", secret}, {"fork-beside", beside_inherited}, {"attach", attach},
-    {"attach-by-number", attach_by_number},
+    {"attach-by-number", attach_by_number}, {"map-by-number", map_by_number}, {"remap-by-number", remap_by_number},
+    {"break-by-number", break_by_number}, {"lock-by-number", lock_by_number}, {"fork-by-number", fork_by_number},
 };
 
 int main(int count, char **words) {
