@@ -26,6 +26,22 @@ fn records_of_sleeps() -> Option<(Vec<Record>, bool)> {
     Some((records, switches.has_wakeups()))
 }
 
+/// Waits that no signal ends, but for those of page faults: the thread may wait there for who changes the process's
+/// mappings.
+fn deep_sleeps(records: &[Record]) -> usize {
+    let mut faults = 0;
+    let mut deep = 0;
+    for record in records {
+        match record.what {
+            Happening::FaultBegun => faults += 1,
+            Happening::FaultEnded => faults = 0,
+            Happening::Deep if faults == 0 => deep += 1,
+            _ => {}
+        }
+    }
+    deep
+}
+
 #[test]
 fn each_sleep_of_a_thread_is_a_block() {
     let mut woken = 0;
@@ -37,7 +53,7 @@ fn each_sleep_of_a_thread_is_a_block() {
         let count = |what| records.iter().filter(|record| record.what == what).count();
         assert!(count(Happening::Blocked) >= 10, "{records:?}");
         assert!(count(Happening::On) >= 10, "{records:?}");
-        assert_eq!(count(Happening::Deep), 0, "sleeps end with a signal: {records:?}");
+        assert_eq!(deep_sleeps(&records), 0, "sleeps end with a signal: {records:?}");
         assert_eq!(count(Happening::Asking), 0, "nobody asks an agent: {records:?}");
         woken += count(Happening::Woken);
         if woken > 0 || !has_wakeups {
