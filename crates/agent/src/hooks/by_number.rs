@@ -109,6 +109,7 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Answer {
         sys::FUTEX => unsafe { needed::futex(arguments) },
         // SAFETY: the caller's word.
         sys::SHMAT => unsafe { shared_segments::attach(a, b, c) },
+        // With flags that are no `int`.
         sys::MMAP | sys::MREMAP => hooks::giving_away(|| {
             // SAFETY: the caller's word.
             unsafe { sys::call(number, arguments) }

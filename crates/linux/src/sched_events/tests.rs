@@ -29,13 +29,13 @@ fn records_of_sleeps() -> Option<(Vec<Record>, bool)> {
 /// Waits that no signal ends, but for those of page faults: the thread may wait there for who changes the process's
 /// mappings.
 fn deep_sleeps(records: &[Record]) -> usize {
-    let mut faults = 0;
+    let mut in_fault = false;
     let mut deep = 0;
     for record in records {
         match record.what {
-            Happening::FaultBegun => faults += 1,
-            Happening::FaultEnded => faults = 0,
-            Happening::Deep if faults == 0 => deep += 1,
+            Happening::FaultBegun => in_fault = true,
+            Happening::FaultEnded => in_fault = false,
+            Happening::Deep if !in_fault => deep += 1,
             _ => {}
         }
     }
