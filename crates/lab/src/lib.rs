@@ -19,5 +19,6 @@ mod devices;
 mod helper;
 mod programs;
 pub mod reproduce;
+mod series;
 
 pub use helper::Helper;

@@ -33,8 +33,6 @@ mod soft;
 pub(crate) mod tmem;
 mod world;
 
-use std::sync::atomic::Ordering;
-
 use freehold_scenario::results::{Align, BenchResult, Judged, Ratio, TextTable, Verdict};
 use serde_json::json;
 
@@ -44,6 +42,7 @@ use freehold_command::output;
 use freehold_command::progress::Progress;
 use freehold_command::signals;
 
+use crate::series::Series;
 use rounds::{Effort, Found};
 
 /// Options of `freehold bench`.
@@ -143,40 +142,22 @@ pub fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     // A benchmark that does not look for a stop ends first.
     let stop = signals::catch()?;
-    let mut results = Vec::new();
-    let mut failed = None;
+    let mut series = Series::new(("benchmarks", "benches"), wanted.len(), &stop);
     for bench in &wanted {
         let measured = measure(bench, effort);
-        if stop.load(Ordering::Relaxed) {
-            failed = Some(Failure::Stopped);
-        }
-        let result = match measured {
-            Ok(result) => result,
-            // What was measured is shown all the same.
-            Err(failure) => {
-                failed = Some(failure);
-                break;
-            }
-        };
-        if !arguments.json {
+        if let Ok(result) = measured.as_ref()
+            && !arguments.json
+        {
             output::print(&format!("{}what: {}\n\n", result.to_text(), bench.about))?;
         }
-        results.push(result);
-        if failed.is_some() {
+        if !series.take(bench.name, measured) {
             break;
         }
     }
     if arguments.json {
-        match results.as_slice() {
-            [result] if name != "all" => output::print_json(result)?,
-            results if failed.is_none() => output::print_json(&json!({ "benches": results }))?,
-            results => output::print_json(&json!({ "benches": results, "stopped": true }))?,
-        }
+        series.print_json()?;
     }
-    match failed {
-        Some(failure) if results.len() < wanted.len() => Err(failure),
-        _ => Ok(Status::Done),
-    }
+    series.end().map(|_| Status::Done)
 }
 
 /// The benchmarks of a placement.

@@ -25,6 +25,7 @@ use freehold_scenario::results::{Align, ReproduceResult, ReproduceRow, TaskResul
 use serde_json::json;
 
 use crate::programs::Clips;
+use crate::series::Series;
 use freehold_command::engine::{Engine, EngineArguments, Outcome, Session};
 use freehold_command::exit_status::{Failure, Status};
 use freehold_command::load;
@@ -273,49 +274,31 @@ pub fn run(arguments: &Arguments) -> Result<Status, Failure> {
 
 /// Runs experiments, each shown as it ends; where one fails or is stopped, what has ended is shown all the same.
 fn perform(arguments: &Arguments, laboratory: &Laboratory, wanted: &[&Experiment]) -> Result<Status, Failure> {
-    let mut reports = Vec::new();
-    let mut failed = None;
+    let mut series = Series::new(("experiments", "experiments"), wanted.len(), laboratory.session.stop());
     for experiment in wanted {
-        let rows = match (experiment.run)(laboratory) {
-            Ok(rows) => rows,
-            Err(failure) => {
-                failed = Some(failure);
-                break;
-            }
-        };
         let engine = match experiment.kind {
             Kind::Programs | Kind::LongPrograms => Engine::Live,
             Kind::Scenarios | Kind::Models => laboratory.session.engine(),
         };
-        let engine = engine.into();
-        let report = ReproduceResult {
+        let report = (experiment.run)(laboratory).map(|rows| ReproduceResult {
             experiment: experiment.name.to_owned(),
-            engine,
+            engine: engine.into(),
             seed: SEED,
             rows,
-        };
-        if !arguments.json {
+        });
+        if let Ok(report) = report.as_ref()
+            && !arguments.json
+        {
             output::print(&format!("{}\n", report.to_text()))?;
         }
-        reports.push(report);
+        if !series.take(experiment.name, report) {
+            break;
+        }
     }
     if arguments.json {
-        match reports.as_slice() {
-            [report] if wanted.len() == 1 => output::print_json(report)?,
-            reports if failed.is_none() => output::print_json(&json!({ "experiments": reports }))?,
-            reports => output::print_json(&json!({ "experiments": reports, "stopped": true }))?,
-        }
+        series.print_json()?;
     }
-    if let Some(failure) = failed {
-        let (ended, all) = (reports.len(), wanted.len());
-        if all > 1 {
-            output::note(&format!(
-                "freehold: {ended} of {all} experiments have ended: the result is of these"
-            ));
-        }
-        return Err(failure);
-    }
-    let holds = reports.iter().all(ReproduceResult::holds);
+    let holds = series.end()?.iter().all(ReproduceResult::holds);
     Ok(if holds { Status::Done } else { Status::Failed })
 }
 
