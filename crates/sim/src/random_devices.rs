@@ -2,8 +2,8 @@
 
 use freehold_scenario::{Scenario, SplitMix64};
 
-/// Files that are read by tasks with a reservation and without, and devices that open at times and with jobs, all of
-/// their memory and parts.
+/// Files that are read by tasks with a reservation, which may lock pages, and without, and devices that open at times
+/// and with jobs, all of their memory and parts.
 ///
 /// # Panics
 /// Never: what is drawn is a scenario.
@@ -16,6 +16,13 @@ pub fn device_scenario(seed: u64) -> Scenario {
          [[reservation]]\nname = \"r\"\nsize = \"{}KiB\"\n",
         4 * draw(24, 60)
     );
+    let locked = draw(0, 13);
+    if locked > 0 {
+        text += &format!(
+            "[[reservation.lock]]\nregion = \"read\"\nsize = \"{}KiB\"\n",
+            4 * locked
+        );
+    }
     for file in ["read", "other"] {
         let pages = draw(60, 120);
         text += &format!(

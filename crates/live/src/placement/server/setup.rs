@@ -15,7 +15,6 @@ use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_pager::{Pace, TaskHandle};
 use freehold_report::laws::LawsDocument;
-use freehold_report::status::StoreStatus;
 use freehold_scenario::recording::Recording;
 use freehold_scenario::results::{DeviceResult, Laws, ReservationResult, VictimCacheResult};
 use freehold_scenario::{self as scenario, Scenario, Sharing, set_up};
@@ -73,7 +72,8 @@ pub(crate) struct ServerPlacement {
     reservation_names: Vec<String>,
     connection: Connection,
     pace: Pace,
-    before: StoreStatus,
+    /// What the server said of itself when everything had been set up.
+    before: Status,
     devices: DeviceThreads,
     host: Host,
 }
@@ -94,7 +94,7 @@ impl ServerPlacement {
         }
         refused::writes_to_files(scenario)?;
         let (host, connection) = start()?;
-        let before = status(&connection)?.store().clone();
+        let before = status(&connection)?;
         let mut machine = Self {
             tasks: Vec::new(),
             _keepers: Vec::new(),
@@ -116,7 +116,7 @@ impl ServerPlacement {
         set_up(scenario, |_| true, &mut placing)?;
         let tasks = placing.tasks.into_iter().flatten().collect();
         machine.tasks = tasks;
-        machine.before = status(&machine.connection)?.store().clone();
+        machine.before = status(&machine.connection)?;
         Ok(machine)
     }
 
@@ -146,7 +146,7 @@ impl ServerPlacement {
         scenario: &Scenario,
         found: &[Openings],
     ) -> Result<(Option<VictimCacheResult>, Vec<DeviceResult>), LiveError> {
-        Ok(status(&self.connection)?.devices(scenario, found)?)
+        Ok(status(&self.connection)?.devices(scenario, found, &self.before)?)
     }
 
     /// Law 6, as the clients of devices and the server's books have it.
@@ -428,7 +428,7 @@ impl Paging for ServerPlacement {
             reservations,
             resident: resident?,
             memory: status.memory(),
-            store: store_since(status.store(), &self.before),
+            store: store_since(status.store(), self.before.store()),
             settled,
         })
     }

@@ -59,16 +59,19 @@ impl Status {
         }
     }
 
-    /// What became of device memory, of which the clients of its devices have found this.
+    /// What became of device memory since `before`, of which the clients of its devices have found this.
     pub(crate) fn devices(
         &self,
         scenario: &Scenario,
         found: &[Openings],
+        before: &Self,
     ) -> Result<(Option<VictimCacheResult>, Vec<DeviceResult>), ServerError> {
         let Some(region) = self.0.victim_cache.as_ref().filter(|_| !found.is_empty()) else {
             return Ok((None, Vec::new()));
         };
         let cached = |key| count_in(region, key);
+        let was = |key| before.0.victim_cache.as_ref().map_or(0, |region| count_in(region, key));
+        let since = |key| cached(key).saturating_sub(was(key));
         let result = VictimCacheResult {
             frames: cached("frames"),
             free: cached("free"),
@@ -77,12 +80,12 @@ impl Status {
             leaving: cached("leaving"),
             device: cached("device"),
             retired: cached("retired"),
-            puts: cached("puts"),
-            gets: cached("gets"),
-            hits: cached("hits"),
-            evicted: cached("evicted"),
-            flushed: cached("flushed"),
-            discarded: cached("discarded"),
+            puts: since("puts"),
+            gets: since("gets"),
+            hits: since("hits"),
+            evicted: since("evicted"),
+            flushed: since("flushed"),
+            discarded: since("discarded"),
             failed: 0,
         };
         let mut devices = Vec::new();

@@ -32,6 +32,8 @@ pub(crate) struct Job {
     pub(crate) page: PageRef,
     pub(crate) pager: usize,
     pub(crate) loan: PageLease,
+    /// The victim cache was asked for the page, and has not got it.
+    pub(crate) missed: bool,
 }
 
 /// How a page of a file is read.
@@ -166,6 +168,7 @@ fn work(desk: &Desk, completions: &CompletionQueue, read: Read, boosted: bool) {
         if !desk.latency.is_zero() {
             std::thread::sleep(desk.latency);
         }
+        let read = if job.missed { FileSource::read } else { read };
         let result = read(&job.source, job.page, &mut job.loan).map(|()| job.loan);
         completions.file_ended(job.pager, FileEnd { page: job.page, result });
         leave(desk);
@@ -283,6 +286,7 @@ mod tests {
             page,
             pager: 0,
             loan: PageLease::allocated(),
+            missed: false,
         }
     }
 

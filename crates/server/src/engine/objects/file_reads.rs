@@ -154,18 +154,18 @@ impl Engine {
                 self.give_back(loan);
                 return false;
             }
-            None => self.read_apart(page, source, urgency, loan),
+            None => self.read_apart((page, source), urgency, loan, false),
         }
         true
     }
 
-    /// Reads a page from the kernel's page cache, or by a thread of its own.
+    /// Reads a page that the victim cache has not got from the kernel's page cache, or by a thread of its own.
     fn read_single(&mut self, page: PageRef, source: &FileSource, urgency: u8) {
         let mut loan = self.loan();
         if self.read_from_kernel(page, source, &mut loan) {
             self.enter_page(page, loan);
         } else {
-            self.read_apart(page, source, urgency, loan);
+            self.read_apart((page, source), urgency, loan, true);
         }
     }
 
@@ -175,13 +175,14 @@ impl Engine {
         self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
     }
 
-    fn read_apart(&self, page: PageRef, source: &FileSource, urgency: u8, loan: PageLease) {
+    fn read_apart(&self, (page, source): (PageRef, &FileSource), urgency: u8, loan: PageLease, missed: bool) {
         self.io.readers.submit(Job {
             urgency,
             source: source.clone(),
             page,
             pager: self.step.pager,
             loan,
+            missed,
         });
     }
 
