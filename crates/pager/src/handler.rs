@@ -1,6 +1,5 @@
 //! The fault handler: what a thread does with its own fault. Everything here is async-signal-safe.
 
-use crate::access;
 use crate::error::Failure;
 use crate::mailbox::Answer;
 use crate::report::Broken;
@@ -10,6 +9,7 @@ use crate::wait::Waiter;
 use freehold_core::effect::{Protection, Resolution};
 use freehold_core::fact::{Access, Fault};
 use freehold_core::units::{Instant, PageIndex};
+use freehold_linux::fault::access;
 use freehold_linux::fault::{FaultInfo, Handled};
 use freehold_linux::{Errno, PAGE_SIZE, PageRange, clock};
 use std::cell::Cell;

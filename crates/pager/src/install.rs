@@ -8,8 +8,12 @@ static CURRENT: Mutex<Weak<Installed>> = Mutex::new(Weak::new());
 /// How often to wait for a handler that another thread is removing right now.
 const ATTEMPTS: u32 = 1000;
 
-/// The handler, installed now or before. It is removed with the last holder.
-pub(crate) fn share() -> Result<Arc<Installed>, InstallError> {
+/// The handler of this process's faults, installed now or before. It is removed with the last holder. Accesses of
+/// [`freehold_linux::fault::access`] to pages that cannot be had end with an error as long, whoever pages.
+///
+/// # Errors
+/// See [`InstallError`].
+pub fn share_handler() -> Result<Arc<Installed>, InstallError> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let mut attempt = 0;
     loop {

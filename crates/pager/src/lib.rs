@@ -22,7 +22,6 @@
 //!   lock from the pager's frames.
 //! - A system call that touches an absent page fails with EFAULT: touch before the call.
 
-mod access;
 mod backing;
 #[cfg(feature = "canary")]
 mod canary;
@@ -61,6 +60,7 @@ pub use file_cache::FileCache;
 pub use freehold_driver::{
     EventCapacity, EvictionEvent, FaultEnd, FaultEvent, LockHoldEvent, TransferEvent, WaitEvent,
 };
+pub use install::share_handler;
 pub use pager::{Locking, Pager};
 pub use pinned::Verdict;
 pub use recorder::{Events, TaskEvents};

@@ -159,7 +159,7 @@ impl Pager {
                 events,
             },
             userfault,
-            _handler: install::share()?,
+            _handler: install::share_handler()?,
         };
         Ok(Self {
             shared: Arc::new(shared),

@@ -3,7 +3,6 @@
 //! A task of a pool is like any other without a reservation; what differs is decided in the core. Here its swap-ins are
 //! measured as the paper's Algorithm 3 wants them, and its jobs handed in. That is never done in a fault.
 
-use crate::access;
 use crate::counters::TaskCounters;
 use crate::mailbox::Answer;
 use crate::pager::Pager;
@@ -15,6 +14,7 @@ use freehold_core::id::PinnedPoolId;
 use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView, PinningSettings};
 use freehold_core::units::Instant;
 use freehold_linux::PAGE_SIZE;
+use freehold_linux::fault::access;
 
 /// What a task of a pool has that others have not.
 #[derive(Clone, Copy, Debug)]

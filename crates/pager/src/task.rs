@@ -1,6 +1,5 @@
 //! Tasks: threads that page for themselves.
 
-use crate::access;
 use crate::context::Context;
 use crate::error::{AccessError, EnterError, MapObjectError};
 use crate::handler::{self, Binding, page_at};
@@ -11,6 +10,7 @@ use freehold_core::id::{MappingId, ObjectId, TaskId};
 use freehold_core::view::TaskCounts;
 use freehold_driver::HolderRow;
 use freehold_linux::fault::AlternateStack;
+use freehold_linux::fault::access;
 use freehold_linux::{Errno, PAGE_SIZE, PageRange};
 use freehold_store::Urgency;
 use std::marker::PhantomData;

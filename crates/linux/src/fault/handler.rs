@@ -1,6 +1,6 @@
 //! The SIGBUS handler: read the registers, call the hook, chain to the previous handler.
 
-use super::{FaultInfo, Handled, Hook};
+use super::{FaultInfo, Handled, Hook, access};
 use crate::{Errno, ThreadId, sys};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -105,14 +105,30 @@ impl Drop for Installed {
 extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let errno = sys::errno();
     // SAFETY: the kernel passes valid pointers to both to an SA_SIGINFO handler.
-    let fault = unsafe { page_fault(&*info, &*context.cast::<libc::ucontext_t>()) };
-    match fault.map_or(Handled::No, call_hook) {
+    let handled = unsafe { handle(&*info, &*context.cast::<libc::ucontext_t>()) };
+    match handled {
         Handled::Yes => {}
         // SAFETY: as above; no other reference to the context lives.
         Handled::ResumeAt(instruction) => resume_at(unsafe { &mut *context.cast::<libc::ucontext_t>() }, instruction),
         Handled::No => chain(signal, info, context),
     }
     sys::set_errno(errno);
+}
+
+/// Asks the hook, unless the page is poisoned. Where that does not help, an access that may fail does.
+fn handle(info: &libc::siginfo_t, context: &libc::ucontext_t) -> Handled {
+    let Some(fault) = page_fault(info, context) else {
+        return Handled::No;
+    };
+    let asked = if is_poisoned(info) {
+        Handled::No
+    } else {
+        call_hook(fault)
+    };
+    match asked {
+        Handled::No => access::landing(fault.instruction).map_or(Handled::No, Handled::ResumeAt),
+        handled => handled,
+    }
 }
 
 /// Makes the interrupted code go on elsewhere when the handler returns.
@@ -127,10 +143,15 @@ fn call_hook(fault: FaultInfo) -> Handled {
     hook(fault)
 }
 
-/// The fault that caused the signal; `None` if it was sent by a program or reports a poisoned page.
+/// Whether the page is poisoned: no hook can bring it.
+fn is_poisoned(info: &libc::siginfo_t) -> bool {
+    info.si_code == BUS_MCEERR_AR
+}
+
+/// The fault that caused the signal; `None` if it was sent by a program or reports a page that nobody touched.
 fn page_fault(info: &libc::siginfo_t, context: &libc::ucontext_t) -> Option<FaultInfo> {
     let register = |number: c_int| context.uc_mcontext.gregs[number.unsigned_abs() as usize];
-    if matches!(info.si_code, BUS_MCEERR_AR | BUS_MCEERR_AO) {
+    if info.si_code == BUS_MCEERR_AO {
         return None;
     }
     // When the kernel has no memory for the details of a signal it delivers a fault as if sent by nobody; the registers

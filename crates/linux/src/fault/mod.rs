@@ -1,11 +1,12 @@
 //! The process's SIGBUS handler, and stacks for it to run on.
 //!
 //! With [`Features::SIGBUS`](crate::userfault::Features::SIGBUS) a fault in a registered range raises SIGBUS in the
-//! faulting thread. [`install`] gives the faults to a hook; a fault that the hook does not handle goes to whoever
-//! handled SIGBUS before.
+//! faulting thread. [`install`] gives the faults to a hook. An access of [`access`] that the hook does not help, or
+//! whose page is poisoned, ends with an error; every other such fault goes to whoever handled SIGBUS before.
 //!
 //! A fault while SIGBUS is blocked kills the process: threads that touch managed memory must not block it.
 
+pub mod access;
 mod handler;
 mod stack;
 

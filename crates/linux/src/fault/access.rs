@@ -4,7 +4,7 @@
 //! are a few instructions of known addresses, so that the handler can recognise them and let them end with an error
 //! instead: an exception table of one entry. All of them are leaf functions that touch no stack, so the registers at
 //! any of their instructions allow to go on at the landing. Every other access that cannot be served goes to the
-//! previous SIGBUS handler, and the process dies as it would natively.
+//! previous SIGBUS handler, and the process dies as it would natively; so do these where no handler is installed.
 //!
 //! In assembly they are also free to race: two threads may write the same word, as they may in C with `volatile`.
 
@@ -53,12 +53,13 @@ unsafe extern "C" {
     fn freehold_access_landing() -> u32;
 }
 
-/// The page cannot be had; [`crate::handler::take_failure`] knows why.
+/// The page cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
+pub struct Refused;
 
 /// Where to go on when the access at `instruction` cannot be served; `None` for code other than ours.
-pub(crate) fn landing(instruction: usize) -> Option<usize> {
+#[must_use]
+pub fn landing(instruction: usize) -> Option<usize> {
     let begin = freehold_access_load as *const () as usize;
     let landing = freehold_access_landing as *const () as usize;
     (begin <= instruction && instruction < landing).then_some(landing)
@@ -70,9 +71,12 @@ fn outcome(result: u32) -> Result<(), Refused> {
 
 /// Reads a word.
 ///
+/// # Errors
+/// [`Refused`].
+///
 /// # Safety
 /// `from` must be aligned and mapped for reading, or managed memory of the calling thread's task.
-pub(crate) unsafe fn load(from: *const u64) -> Result<u64, Refused> {
+pub unsafe fn load(from: *const u64) -> Result<u64, Refused> {
     let mut word = 0;
     // SAFETY: the caller's promise for `from`; `word` lives through the call.
     outcome(unsafe { freehold_access_load(from, &raw mut word) })?;
@@ -81,18 +85,24 @@ pub(crate) unsafe fn load(from: *const u64) -> Result<u64, Refused> {
 
 /// Writes a word.
 ///
+/// # Errors
+/// [`Refused`].
+///
 /// # Safety
 /// `to` must be aligned and mapped for writing, or managed memory of the calling thread's task.
-pub(crate) unsafe fn store(to: *mut u64, value: u64) -> Result<(), Refused> {
+pub unsafe fn store(to: *mut u64, value: u64) -> Result<(), Refused> {
     // SAFETY: the caller's promise.
     outcome(unsafe { freehold_access_store(to, value) })
 }
 
-/// Copies bytes. On failure a part at the front has been copied.
+/// Copies bytes.
+///
+/// # Errors
+/// [`Refused`]; a part at the front has been copied then.
 ///
 /// # Safety
 /// As for [`load`] and [`store`], for `length` bytes each; the two must not overlap.
-pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> Result<(), Refused> {
+pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> Result<(), Refused> {
     // SAFETY: the caller's promise.
     outcome(unsafe { freehold_access_copy(to, from, length) })
 }
