@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+use freehold_linux::fault::access::{self, Refused};
 use freehold_linux::fault::{self, AlternateStack, FaultInfo, Handled};
 use freehold_linux::memory::{Access, Memfd, SharedMapping};
 use freehold_linux::pi_mutex::PiMutex;
@@ -81,6 +82,12 @@ impl Pager {
     fn read(&self, page: usize) -> u8 {
         // SAFETY: within the mapping; an absent page faults and is filled.
         unsafe { self.arena().mapping.page(page).unwrap().read_volatile() }
+    }
+
+    /// Reads the page's first word by an access that may fail.
+    fn try_read(&self, page: usize) -> Result<u64, Refused> {
+        // SAFETY: as in `read`.
+        unsafe { access::load(self.arena().mapping.page(page).unwrap().cast()) }
     }
 
     fn write(&self, page: usize, value: u8) {
@@ -281,6 +288,35 @@ fn poison_is_undone_by_filling_and_by_zapping() {
     pager.arena().userfault.zeropage(pager.range(0)).unwrap();
     pager.arena().mapping.zap(PageRange::single(1)).unwrap();
     assert_eq!((pager.read(0), pager.read(1), faults()), (0, 100, 1));
+}
+
+/// A page that was protected and has left keeps a mark, which poison does not overwrite.
+#[test]
+fn a_page_that_was_protected_and_has_left_is_poisoned() {
+    let pager = Pager::start(1);
+    let arena = pager.arena();
+    arena.protect.store(true, Ordering::Relaxed);
+    assert_eq!(pager.read(0), 100);
+    arena.object.punch_hole(PageRange::single(0)).unwrap();
+    let refused = arena.userfault.poison(pager.range(0)).unwrap_err();
+    assert_eq!(refused.errno, Errno::EXIST);
+    arena.userfault.poison_absent(pager.range(0)).unwrap();
+    arena.poisoned.store(true, Ordering::Relaxed);
+    assert_eq!(pager.try_read(0), Err(Refused));
+}
+
+#[test]
+fn an_access_that_may_fail_ends_with_an_error_and_others_go_on() {
+    let pager = Pager::start(2);
+    let arena = pager.arena();
+    arena.userfault.poison(pager.range(0)).unwrap();
+    arena.poisoned.store(true, Ordering::Relaxed);
+    assert_eq!([pager.try_read(0), pager.try_read(0)], [Err(Refused); 2]);
+    // SAFETY: the first word of the mapping.
+    assert_eq!(unsafe { access::store(arena.mapping.base().cast(), 7) }, Err(Refused));
+    arena.mapping.zap(PageRange::single(0)).unwrap();
+    arena.poisoned.store(false, Ordering::Relaxed);
+    assert!(pager.try_read(0).is_ok() && pager.try_read(1).is_ok());
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A mapping whose pages another process brings and takes.
 
 use super::{MapError, SharedMapping};
+use crate::fault::access::{self, Refused};
 use crate::userfault::{Modes, RegisterError, Userfault};
-use crate::{Errno, PageRange};
+use crate::{Errno, PAGE_SIZE, PageRange};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -90,6 +91,33 @@ impl ServedMapping {
         self.as_words()
             .get(index)
             .map(|word| word.store(value, Ordering::Relaxed))
+    }
+
+    /// As [`read_word`](Self::read_word), or an error where the page cannot be had, if a handler is installed
+    /// ([`crate::fault::install`]); another access asks for the page anew.
+    ///
+    /// # Errors
+    /// [`Refused`]; also past the end.
+    pub fn try_read_word(&self, index: usize) -> Result<u64, Refused> {
+        let word = self.as_words().get(index).ok_or(Refused)?;
+        // SAFETY: a word of the mapping, which is mapped for reading at the least.
+        unsafe { access::load(word.as_ptr()) }.inspect_err(|_| self.forget(index))
+    }
+
+    /// As [`write_word`](Self::write_word), with the errors of [`try_read_word`](Self::try_read_word).
+    ///
+    /// # Errors
+    /// [`Refused`]; also past the end.
+    pub fn try_write_word(&self, index: usize, value: u64) -> Result<(), Refused> {
+        let word = self.as_words().get(index).ok_or(Refused)?;
+        // SAFETY: a word of the mapping; where that is for reading only, the write ends as every such write does.
+        unsafe { access::store(word.as_ptr(), value) }.inspect_err(|_| self.forget(index))
+    }
+
+    /// What a refusal left of a word's page in the page table goes: it would refuse the next access, too.
+    fn forget(&self, index: usize) {
+        // Where that fails the next access is refused as well.
+        let _ = self.zap(PageRange::single(index * WORD / PAGE_SIZE));
     }
 
     /// Drops this mapping's page-table entries of `range`; see [`SharedMapping::zap`].

@@ -54,6 +54,24 @@ impl Userfault {
         self.over(range, abi::POISON, 0)
     }
 
+    /// As [`poison`](Self::poison) of pages that are not mapped, where the kernel may keep marks of a write protection
+    /// in their place, which it does not overwrite. Where a page is mapped after all its protection is lifted.
+    ///
+    /// # Errors
+    /// See [`Stopped`].
+    pub fn poison_absent(&self, range: AddressRange) -> Result<(), Stopped> {
+        match self.poison(range) {
+            Err(Stopped {
+                errno: Errno::EXIST, ..
+            }) => {
+                // Whoever waits goes on waiting until it is poisoned.
+                let _ = self.protect(range, abi::WRITEPROTECT_MODE_DONTWAKE);
+                self.poison(range)
+            }
+            result => result,
+        }
+    }
+
     /// Fills the missing pages from `start` on with `content`; write-protected if asked.
     ///
     /// # Errors
@@ -97,6 +115,10 @@ impl Userfault {
             (false, true) => abi::WRITEPROTECT_MODE_DONTWAKE,
             (false, false) => 0,
         };
+        self.protect(range, mode)
+    }
+
+    fn protect(&self, range: AddressRange, mode: u64) -> Result<(), Errno> {
         let mut last = Errno::AGAIN;
         for _ in 0..self.attempts {
             let mut request = abi::WriteProtect {

@@ -1,13 +1,14 @@
 //! How faults end: pages are mapped, threads woken, or given an error.
 
 use crate::engine::Engine;
-use crate::engine::faults::FaultMessage;
+use crate::engine::faults::{FaultMessage, Which};
 use crate::engine::objects::Content;
 use crate::engine::spaces::SegmentKind;
 use crate::engine::tasks::{Pending, WaitSlotName};
 use freehold_core::effect::{FaultFailure, Protection};
 use freehold_core::fact::PageRef;
 use freehold_core::id::TaskId;
+use freehold_core::units::PageIndex;
 use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE, clock};
 use freehold_protocol::channel::Shortage;
@@ -220,6 +221,13 @@ impl Engine {
         )
     }
 
+    /// Whether a page of shared memory that a thread waits for is in no frame: it is mapped nowhere then.
+    fn is_absent(&self, fault: &FaultMessage) -> bool {
+        let found = self.locate(fault.client, fault.address);
+        let absent = |(object, page)| !self.core.is_resident(object, PageIndex::new(page));
+        fault.which == Which::Shared && !fault.protected && found.is_some_and(absent)
+    }
+
     /// Whoever touches the page gets SIGBUS, now and later.
     pub(in crate::engine) fn give_error(&mut self, fault: &FaultMessage, why: &str) {
         let Some(client) = self.client(fault.client) else {
@@ -227,9 +235,14 @@ impl Engine {
         };
         let (pid, address) = (client.process.pid, fault.address);
         let poisoned = match (client.userfault(fault.which), page_range(address)) {
-            (Some(userfault), Some(range)) => userfault.poison(range).map_err(|stopped| stopped.errno),
-            _ => Err(Errno::INVAL),
+            (Some(userfault), Some(range)) if self.is_absent(fault) => userfault.poison_absent(range),
+            (Some(userfault), Some(range)) => userfault.poison(range),
+            _ => Err(Stopped {
+                done: 0,
+                errno: Errno::INVAL,
+            }),
         };
+        let poisoned = poisoned.map_err(|stopped| stopped.errno);
         if poisoned == Err(Errno::NOENT) {
             // Unmapped while it was said why: nobody waits there any more.
             return;

@@ -115,7 +115,11 @@ impl Engine {
 fn give_errors(userfault: &Lent<Userfault>, children: &mut Vec<Lent<Userfault>>) -> usize {
     let (mut missed, mut forks) = (Vec::new(), Vec::new());
     let note = |message| match message {
-        Message::Fault { address, .. } => missed.push(address),
+        Message::Fault {
+            address,
+            write_protected: false,
+            ..
+        } => missed.push(address),
         Message::Fork(child) => forks.push(child),
         _ => {}
     };
@@ -128,5 +132,5 @@ fn give_errors(userfault: &Lent<Userfault>, children: &mut Vec<Lent<Userfault>>)
         .filter_map(|child| Userfault::adopt(child, Features::SERVED).ok());
     children.extend(kept.map(|child| userfault.lend_too(child)));
     let ranges = missed.into_iter().filter_map(page_range);
-    children.len() - before + ranges.filter(|range| userfault.poison(*range).is_ok()).count()
+    children.len() - before + ranges.filter(|range| userfault.poison_absent(*range).is_ok()).count()
 }
