@@ -94,6 +94,13 @@ impl Engine {
         self.backing.eviction_batch.zaps = zaps;
     }
 
+    /// A page is mapped for a client: what was to be dropped there in this step has gone before. A page may be demoted,
+    /// evicted and filled again in one step, for the fault that wanted a frame.
+    pub(in crate::engine) fn keep_mapped(&mut self, id: ClientId, address: u64) {
+        let zaps = &mut self.backing.eviction_batch.zaps;
+        zaps.retain(|zap| (zap.client, zap.address) != (id, address));
+    }
+
     /// Orders the zaps of this step, neighbouring pages together.
     pub(in crate::engine) fn send_zaps(&mut self) {
         if self.backing.eviction_batch.zaps.is_empty() {
