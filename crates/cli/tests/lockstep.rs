@@ -38,7 +38,7 @@ fn followed(scenario: &Scenario, what: &str) -> Option<RunResult> {
             LiveError::Restore(_)
             | LiveError::Components
             | LiveError::Faults
-            | LiveError::Errors(_)
+            | LiveError::FullStore
             | LiveError::Server(ServerError::WritesFile { .. }),
         ) => None,
         Err(error) => panic!("{what}: {error}"),

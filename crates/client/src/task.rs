@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use freehold_linux::fault::access::Refused;
 use freehold_linux::memory::{ServedMapping, SharedMapping};
 use freehold_linux::userfault::Modes;
 use freehold_linux::{Errno, PageRange};
@@ -209,6 +210,23 @@ impl Mapping {
     #[must_use]
     pub fn read_word(&self, index: usize) -> Option<u64> {
         self.served.read_word(index)
+    }
+
+    /// As [`read_word`](Self::read_word), or an error where the server cannot bring the page, if the process handles
+    /// that ([`freehold_linux::fault::install`]). Another access asks for the page anew.
+    ///
+    /// # Errors
+    /// [`Refused`]; also past the end.
+    pub fn try_read_word(&self, index: usize) -> Result<u64, Refused> {
+        self.served.try_read_word(index)
+    }
+
+    /// As [`write_word`](Self::write_word), with the errors of [`try_read_word`](Self::try_read_word).
+    ///
+    /// # Errors
+    /// [`Refused`]; also past the end.
+    pub fn try_write_word(&self, index: usize, value: u64) -> Result<(), Refused> {
+        self.served.try_write_word(index, value)
     }
 
     /// Writes the `index`th word; waits for its page. `None` past the end. Ends the process where the region is for

@@ -193,12 +193,12 @@ pub enum LiveError {
         "[faults] cannot be followed by a server, whose store fails only if it really does: take --placement embedded"
     )]
     Faults,
-    /// Accesses that end with an error, in lockstep with a server.
+    /// A store that gets full, in lockstep with a server.
     #[error(
-        "task {0}: accesses of it end with an error, which with a server ends the whole run: give it frames, or take \
-         --placement embedded"
+        "memory.swap.capacity: writes find the store full in the simulator, and not where a server compresses them: \
+         give it room for all pages, or take --placement embedded"
     )]
-    Errors(String),
+    FullStore,
     /// Live and simulator went different ways.
     #[error("lockstep lost at step {step}: {what}")]
     Diverged {
@@ -214,7 +214,7 @@ impl LiveError {
     #[must_use]
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
-            Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Devices | Self::Errors(_) => true,
+            Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Devices | Self::FullStore => true,
             Self::Parts(_) | Self::Components | Self::Units(RunError::Policy(_)) => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,

@@ -98,8 +98,6 @@ struct Simulated {
     result: RunResult,
     /// In which order.
     steps: Vec<Step>,
-    /// The first task of which an access ended with an error.
-    errs: Option<usize>,
 }
 
 fn simulate(scenario: &Scenario, placement: Placement) -> Result<Simulated, LiveError> {
@@ -120,7 +118,6 @@ fn simulate(scenario: &Scenario, placement: Placement) -> Result<Simulated, Live
     Ok(Simulated {
         result,
         steps: steps.unwrap_or_default(),
-        errs: simulated.extras.iter().position(|extras| extras.errors > 0),
     })
 }
 
@@ -208,13 +205,10 @@ fn follow_served(scenario: &Scenario, server: &serve::Options, stop: &AtomicBool
     if scenario.faults.is_some() {
         return Err(LiveError::Faults);
     }
-    let Simulated {
-        mut result,
-        steps,
-        errs,
-    } = simulate(scenario, Placement::Server)?;
-    if let Some(position) = errs {
-        return Err(LiveError::Errors(scenario.tasks[position].name.clone()));
+    let Simulated { mut result, steps } = simulate(scenario, Placement::Server)?;
+    let fails = |step: &Step| matches!(step, Step::Complete { failed: true, .. });
+    if steps.iter().any(fails) {
+        return Err(LiveError::FullStore);
     }
     let turns = Turns::new(scenario.tasks.len());
     let machine = ServerPlacement::new(scenario, Pace::Manual, || Host::here(scenario, server))?;

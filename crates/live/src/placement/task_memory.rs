@@ -141,7 +141,7 @@ impl TaskMemory<'_> {
             }
             Self::Served { task, .. } => {
                 let mapping = task.mappings[region].as_ref().ok_or(NotServed)?;
-                mapping.read_word(word).ok_or(NotServed)
+                mapping.try_read_word(word).map_err(|_| NotServed)
             }
         }
     }
@@ -154,7 +154,7 @@ impl TaskMemory<'_> {
             }
             Self::Served { task, .. } => {
                 let mapping = task.mappings[region].as_ref().ok_or(NotServed)?;
-                mapping.write_word(word, value).ok_or(NotServed)
+                mapping.try_write_word(word, value).map_err(|_| NotServed)
             }
         }
     }

@@ -13,7 +13,8 @@ use freehold_client::{
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_pager::{Pace, TaskHandle};
+use freehold_linux::fault::Installed;
+use freehold_pager::{Pace, StartError, TaskHandle, share_handler};
 use freehold_report::laws::LawsDocument;
 use freehold_scenario::recording::Recording;
 use freehold_scenario::results::{DeviceResult, Laws, ReservationResult, VictimCacheResult};
@@ -76,6 +77,8 @@ pub(crate) struct ServerPlacement {
     before: Status,
     devices: DeviceThreads,
     host: Host,
+    /// Accesses to pages that the server cannot bring end with an error.
+    _handler: Arc<Installed>,
 }
 
 impl ServerPlacement {
@@ -93,6 +96,7 @@ impl ServerPlacement {
             refused::restoring(scenario)?;
         }
         refused::writes_to_files(scenario)?;
+        let handler = share_handler().map_err(StartError::from)?;
         let (host, connection) = start()?;
         let before = status(&connection)?;
         let mut machine = Self {
@@ -107,6 +111,7 @@ impl ServerPlacement {
             before,
             devices: DeviceThreads::new(scenario),
             host,
+            _handler: handler,
         };
         let mut placing = Placing {
             scenario,
