@@ -59,6 +59,59 @@ pattern = "random"
 write = true
 "#;
 
+/// A task without frames that writes what others share: pages are on their way out when it comes to them.
+const PAGES_THAT_LEAVE: &str = r#"
+name = "pages-that-leave"
+duration = "400ms"
+[memory]
+pool = "256KiB"
+swap = { store = "memory", latency = "20us", parallel = 2 }
+[[region]]
+name = "g"
+size = "240KiB"
+[[reservation]]
+name = "r"
+size = "48KiB"
+[[reservation]]
+name = "s"
+size = "208KiB"
+[[task]]
+name = "t"
+class = "best-effort"
+period = "50ms"
+[[task.access]]
+region = "g"
+pattern = "random"
+write = true
+[[task]]
+name = "u"
+reservation = "r"
+class = "best-effort"
+period = "25ms"
+[[task.access]]
+region = "g"
+write = true
+[[task]]
+name = "v"
+reservation = "s"
+period = "10ms"
+[[task.access]]
+region = "g"
+pattern = "zipf"
+amount = "392KiB"
+"#;
+
+#[test]
+fn a_page_that_leaves_while_it_is_wanted_ends_no_run_and_stops_none() {
+    let file = Scratch::new("pages-that-leave", PAGES_THAT_LEAVE);
+    for _ in 0..4 {
+        let result = document(&served(&["--json", file.path()]));
+        assert_eq!(result["laws"]["violations"], Value::Array(Vec::new()), "{result}");
+        assert!(count(&result["tasks"][0], "failed_accesses") > 0, "{result}");
+        assert!(count(&result["tasks"][0], "jobs") > 3, "{result}");
+    }
+}
+
 #[test]
 fn accesses_to_pages_that_cannot_be_had_are_counted_and_the_run_goes_on() {
     let file = Scratch::new("without-frames", WITHOUT_FRAMES);

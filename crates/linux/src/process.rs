@@ -1,8 +1,9 @@
 //! Other processes, and rights of this one.
 
-use crate::{Errno, sys};
+use crate::{Errno, PAGE_SIZE, sys};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, pidfd_open};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,6 +55,20 @@ pub fn send_signal(process: u32, signal: i32) -> Result<(), Errno> {
 pub fn send_to_thread(process: u32, thread: u32, signal: i32) -> Result<(), Errno> {
     // SAFETY: touches no memory.
     sys::check(unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) }).map(|_| ())
+}
+
+/// Whether a process has a page in its page table at an address: what the kernel keeps there in place of one does not
+/// count. `None` where that is not to be seen.
+#[must_use]
+pub fn has_mapped(process: u32, address: u64) -> Option<bool> {
+    const ENTRY: u64 = size_of::<u64>() as u64;
+    const PRESENT: u64 = 1 << 63;
+    let table = std::fs::File::open(format!("/proc/{process}/pagemap")).ok()?;
+    let mut entry = [0; size_of::<u64>()];
+    table
+        .read_exact_at(&mut entry, address / PAGE_SIZE as u64 * ENTRY)
+        .ok()?;
+    Some(u64::from_ne_bytes(entry) & PRESENT != 0)
 }
 
 /// Waits until a child of this process has ended, `patience` at most; whether it has. It is still to be reaped.

@@ -13,6 +13,7 @@ use crate::engine::private_memory::PrivateMemory;
 use crate::engine::private_memory::transfer_memory::TransferMemory;
 use crate::engine::spaces::Segment;
 use crate::times::Times;
+use freehold_linux::process::send_to_thread;
 use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
@@ -48,6 +49,15 @@ impl Process {
         if let Some(pidfd) = &self.pidfd {
             // It may have gone already.
             let _ = rustix::process::pidfd_send_signal(pidfd, signal);
+        }
+    }
+
+    /// Sends a signal to one of its threads, which waits in the kernel; to all of it, where that is not known here by
+    /// the number that it has in the process.
+    pub(crate) fn signal_thread(&self, thread: u32, signal: Signal) {
+        let told = thread != 0 && send_to_thread(self.pid, thread, signal.as_raw()).is_ok();
+        if !told {
+            self.signal(signal);
         }
     }
 }

@@ -8,10 +8,11 @@ use crate::engine::tasks::{Pending, WaitSlotName};
 use freehold_core::effect::{FaultFailure, Protection};
 use freehold_core::fact::PageRef;
 use freehold_core::id::TaskId;
-use freehold_core::units::PageIndex;
+use freehold_linux::process::has_mapped;
 use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE, clock};
 use freehold_protocol::channel::Shortage;
+use rustix::process::Signal;
 
 /// What became of the attempt to map a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,13 +223,6 @@ impl Engine {
         )
     }
 
-    /// Whether a page of shared memory that a thread waits for is in no frame: it is mapped nowhere then.
-    fn is_absent(&self, fault: &FaultMessage) -> bool {
-        let found = self.locate(fault.client, fault.address);
-        let absent = |(object, page)| !self.core.is_resident(object, PageIndex::new(page));
-        fault.which == Which::Shared && !fault.protected && found.is_some_and(absent)
-    }
-
     /// Whoever touches the page gets SIGBUS, now and later.
     pub(in crate::engine) fn give_error(&mut self, fault: &FaultMessage, why: &str) {
         let Some(client) = self.client(fault.client) else {
@@ -236,7 +230,7 @@ impl Engine {
         };
         let (pid, address) = (client.process.pid, fault.address);
         let poisoned = match (client.userfault(fault.which), page_range(address)) {
-            (Some(userfault), Some(range)) if self.is_absent(fault) => userfault.poison_absent(range),
+            (Some(userfault), Some(range)) if is_absent(fault, pid) => userfault.poison_absent(range),
             (Some(userfault), Some(range)) => userfault.poison(range),
             _ => Err(Stopped {
                 done: 0,
@@ -244,14 +238,21 @@ impl Engine {
             }),
         };
         let poisoned = poisoned.map_err(|stopped| stopped.errno);
-        if poisoned == Err(Errno::NOENT) {
+        let waited = self.step.now.get().saturating_sub(fault.since.get());
+        match poisoned {
+            Ok(()) => {}
             // Unmapped while it was said why: nobody waits there any more.
-            return;
-        }
-        if poisoned.is_err() {
-            // Older than 6.6, or the page is there: the whole process is told.
-            client.process.signal(rustix::process::Signal::BUS);
+            Err(Errno::NOENT) => return,
+            // A page on its way out is mapped until it has left, and another thread may have got it.
+            Err(Errno::EXIST) if waited < self.bound() => return self.defer(*fault),
+            // Older than 6.6, or the page stays.
+            Err(_) => client.process.signal_thread(fault.thread, Signal::BUS),
         }
         self.notice(format!("process {pid} gets SIGBUS for its page at {address:#x}: {why}"));
     }
+}
+
+/// Whether nothing is mapped where a thread waits for shared memory: only an engine maps pages there, this one.
+fn is_absent(fault: &FaultMessage, pid: u32) -> bool {
+    fault.which == Which::Shared && has_mapped(pid, fault.address) == Some(false)
 }
