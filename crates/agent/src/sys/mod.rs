@@ -3,6 +3,9 @@
 use crate::process::PAGE;
 use core::arch::asm;
 
+pub(crate) use futex::{futex_wait, futex_wait_awhile_for_agent, futex_wait_for_agent, futex_wake};
+
+mod futex;
 pub(super) mod maps;
 pub(super) mod memory;
 pub(crate) mod own;
@@ -148,36 +151,11 @@ pub(crate) unsafe fn ioctl<T>(fd: i32, request: u64, argument: &mut T) -> Answer
     unsafe { own::call(IOCTL, arg(fd), number, core::ptr::from_mut(argument) as usize, 0, 0) }
 }
 
-const FUTEX_WAIT: usize = 0;
-const FUTEX_WAKE: usize = 1;
-
-/// Sleeps while `word` is `value`, until woken. May return early.
-pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
-    // SAFETY: reads the word only.
-    let _ = unsafe { own::call(FUTEX, word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0) };
-}
-
-/// As [`futex_wait`], for what the agent thread does: the two arguments that this kind of wait ignores say so to
-/// whoever looks at why the thread blocks. They stay in its registers until the next call of this module, so signals
-/// are to be blocked from before this call until after that one: no call of the program's must carry them.
-pub(crate) fn futex_wait_for_agent(word: &core::sync::atomic::AtomicU32, value: u32) {
-    let [fifth, sixth] = freehold_protocol::WAIT_MARK;
-    let address = word.as_ptr() as usize;
-    // SAFETY: reads the word only.
-    let _ = unsafe { call(FUTEX, [address, FUTEX_WAIT, value as usize, 0, fifth, sixth]) };
-}
-
 /// Sleeps for so many milliseconds, for what the agent thread does; as [`futex_wait_for_agent`] in everything else.
 pub(crate) fn sleep_for_agent(milliseconds: usize) {
     let [fifth, sixth] = freehold_protocol::WAIT_MARK;
     // SAFETY: names no descriptors.
     let _ = unsafe { call(POLL, [0, 0, milliseconds, 0, fifth, sixth]) };
-}
-
-/// Wakes all sleepers on `word`.
-pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
-    // SAFETY: reads no memory.
-    let _ = unsafe { own::call(FUTEX, word.as_ptr() as usize, FUTEX_WAKE, i32::MAX as usize, 0, 0) };
 }
 
 /// Sleeps for so many nanoseconds, less than a second. May return early.
@@ -441,12 +419,22 @@ fn stat(path: &[u8]) -> Result<[u64; 18], Errno> {
     Ok(stat)
 }
 
-/// Starts a thread that shares `flags` with its maker, runs `entry(argument)` on the stack below `top`, and never ends.
+/// Starts a thread that shares `flags` with its maker, runs `entry(argument)` on the stack below `top`, and never ends
+/// by itself. Where it has ended, whatever ended it, the kernel makes `there` 0.
 ///
 /// # Safety
 /// `top` is 16-byte aligned with enough unused memory below that stays for ever; `entry` uses neither thread-local
-/// storage nor the C library.
-pub(crate) unsafe fn spawn(flags: usize, top: usize, entry: extern "C" fn(usize) -> !, argument: usize) -> Answer {
+/// storage nor the C library. `there` stays for ever too.
+pub(crate) unsafe fn spawn(
+    flags: usize,
+    top: usize,
+    entry: extern "C" fn(usize) -> !,
+    argument: usize,
+    there: Option<&core::sync::atomic::AtomicU32>,
+) -> Answer {
+    const CHILD_CLEARTID: usize = 0x20_0000;
+    let flags = flags | there.map_or(0, |_| CHILD_CLEARTID);
+    let cleared = there.map_or(0, |there| there.as_ptr() as usize);
     let mut answer = CLONE;
     // SAFETY: the new thread begins behind the call with a stack of its own and never comes back.
     unsafe {
@@ -460,7 +448,7 @@ pub(crate) unsafe fn spawn(flags: usize, top: usize, entry: extern "C" fn(usize)
             "ud2",
             "2:",
             inlateout("rax") answer,
-            in("rdi") flags, in("rsi") top, in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("rdi") flags, in("rsi") top, in("rdx") 0, in("r10") cleared, in("r8") 0,
             in("r12") argument, in("r13") entry,
             lateout("rcx") _, lateout("r11") _,
         );

@@ -106,13 +106,14 @@ pub(crate) fn is_only_thread() -> bool {
 /// Makes one call without the agent, and where it succeeds another one with it. None where the agent stays.
 fn alone(first: impl FnOnce() -> Answer, second: impl FnOnce() -> Answer) -> Option<Answer> {
     let process = hooks::client_process().filter(|_| is_only_thread())?;
-    mailbox::hold(process, || {
+    let done = mailbox::hold(process, || {
         let client = attach::client_of(process)?;
         let absence = Absence::begin(process, client)?;
         let done = first();
         absence.end(process.client.load(Ordering::Acquire));
         Some(done.and_then(|_| second()))
-    })
+    });
+    done.flatten()
 }
 
 /// The time without an agent.

@@ -20,6 +20,7 @@ use crate::process::{self, Process};
 use crate::sys::CpuSet;
 use crate::sys::stack;
 use crate::threads;
+use crate::threads::watch;
 use crate::{filters, orders, sys, text};
 
 /// Register the private memory at the two arguments, address and length.
@@ -74,19 +75,22 @@ pub(crate) struct Note<'a> {
 
 /// Asks and waits; `prepare` runs once the agent is the caller's alone. Whether it was done.
 pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
-    hold(process, || {
+    let done = hold(process, || {
         prepare();
         exchange(process, request, arguments)
-    })
+    });
+    done.unwrap_or(false)
 }
 
-/// Runs `function` while the agent is the caller's alone.
-pub(crate) fn hold<T>(process: &Process, function: impl FnOnce() -> T) -> T {
+/// Runs `function` while the agent is the caller's alone; `None` where there is no agent any more.
+pub(crate) fn hold<T>(process: &Process, function: impl FnOnce() -> T) -> Option<T> {
     let mask = block_signals();
-    lock(process);
-    // SAFETY: this thread has the lock, and blocks all signals; nothing here unwinds.
-    let done = unsafe { stack::run(process, function) };
-    unlock(process);
+    let done = lock(process).then(|| {
+        // SAFETY: this thread has the lock, and blocks all signals; nothing here unwinds.
+        let done = unsafe { stack::run(process, function) };
+        unlock(process);
+        done
+    });
     restore_signals(mask);
     done
 }
@@ -105,7 +109,9 @@ pub(crate) fn exchange(process: &Process, request: u32, arguments: [usize; 2]) -
         orders::ring(client);
     }
     while process.mailbox.met.load(Ordering::Acquire) == before {
-        sys::futex_wait_for_agent(&process.mailbox.met, before);
+        if !wait(process, &process.mailbox.met, before) {
+            return false;
+        }
     }
     if let Some((client, home)) = home {
         sys::set_affinity(client.thread as usize, &home);
@@ -260,8 +266,32 @@ fn tell(session: &mut Connection, note: &Note<'_>) -> bool {
         .is_ok()
 }
 
-fn lock(process: &Process) {
-    acquire(&process.mailbox.lock);
+/// Takes the mailbox's lock; false where its holder has ended with the agent.
+fn lock(process: &Process) -> bool {
+    let word = &process.mailbox.lock;
+    let first = word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+    // 2: somebody waits.
+    while first.is_err() && word.swap(2, Ordering::Acquire) != 0 {
+        if !wait(process, word, 2) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Waits while a word has a value, or a little less; false where the agent, and with it the process that it serves, has
+/// ended. A process that shares that one's memory, as the child of a `vfork`, may go on.
+fn wait(process: &Process, word: &AtomicU32, value: u32) -> bool {
+    if sys::pid() == process.pid.load(Ordering::Relaxed) {
+        sys::futex_wait_for_agent(word, value);
+        return true;
+    }
+    sys::futex_wait_awhile_for_agent(word, value);
+    let goes_on = attach::client_of(process).is_none_or(|client| !client.life.is_over());
+    if !goes_on {
+        watch::outlive();
+    }
+    goes_on
 }
 
 fn unlock(process: &Process) {

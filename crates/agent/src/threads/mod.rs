@@ -20,6 +20,8 @@ const CLONE_FILES: usize = 0x400;
 /// How far the agent thread has come, as its starter and itself know it.
 #[derive(Debug)]
 pub(crate) struct Life {
+    /// 1 as long as it is there: the kernel makes it 0 when it has ended, however that was.
+    there: AtomicU32,
     /// What it waits for at first: a number of [`Go`], or 0.
     go: AtomicU32,
     /// 1 when it has a table of descriptors of its own.
@@ -71,6 +73,11 @@ impl Life {
         passed.map(|count| Position::after(count.load(Ordering::Relaxed)))
     }
 
+    /// Whether the agent thread has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.there.load(Ordering::Acquire) == 0
+    }
+
     /// Whether both threads are to end.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::SeqCst) != 0
@@ -91,8 +98,10 @@ pub(crate) fn start(address: usize) -> Result<u32, Errno> {
     // The agent's threads take the mask along: signals of the process are the program's threads' to handle.
     let mask = mailbox::block_signals();
     let flags = watch::SHARED | CLONE_FILES;
-    // SAFETY: the stack is the client's and nobody else's, and `begin` keeps to this library.
-    let thread = unsafe { sys::spawn(flags, Client::agent_stack(address), begin, address) };
+    let there = &Client::at(address).life.there;
+    there.store(1, Ordering::Relaxed);
+    // SAFETY: the stack is the client's and nobody else's, as the word is, and `begin` keeps to this library.
+    let thread = unsafe { sys::spawn(flags, Client::agent_stack(address), begin, address, Some(there)) };
     mailbox::restore_signals(mask);
     thread.map(|thread| u32::try_from(thread).unwrap_or(0))
 }
@@ -105,7 +114,7 @@ pub(crate) fn can_start(address: usize) -> bool {
     }
     let flags = watch::SHARED | CLONE_FILES;
     // SAFETY: the stack is the client's and nobody else's, and the thread ends. All signals are blocked.
-    let thread = unsafe { sys::spawn(flags, Client::short_stack(address), end_at_once, address) };
+    let thread = unsafe { sys::spawn(flags, Client::short_stack(address), end_at_once, address, None) };
     let Ok(thread) = thread else { return false };
     await_thread(u32::try_from(thread).unwrap_or(0));
     true

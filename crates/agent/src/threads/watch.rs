@@ -4,7 +4,9 @@
 
 use crate::client::Client;
 use crate::client::silence::Stopped;
-use crate::sys;
+use crate::client::{attach, userfault};
+use crate::process::PAGE;
+use crate::sys::{self, Errno};
 use crate::threads;
 use crate::threads::left_alone;
 use crate::{filters, report};
@@ -23,7 +25,15 @@ pub(crate) const THREADS: u64 = 2;
 /// Starts the watcher: its number. Called by the agent thread, whose table of descriptors it shares.
 pub(crate) fn start(address: usize) -> u32 {
     // SAFETY: the stack is the client's and nobody else's, and `watch` keeps to this library.
-    let started = unsafe { sys::spawn(SHARED | CLONE_FILES, Client::watcher_stack(address), watch, address) };
+    let started = unsafe {
+        sys::spawn(
+            SHARED | CLONE_FILES,
+            Client::watcher_stack(address),
+            watch,
+            address,
+            None,
+        )
+    };
     let Ok(thread) = started else {
         report::say(&[b"the kernel starts no second thread to watch the memory server: the program ends"]);
         sys::kill_self();
@@ -67,6 +77,19 @@ extern "C" fn watch(address: usize) -> ! {
         }
     }
     threads::end_thread(&client.life)
+}
+
+/// The agent's threads have ended with their process, and the caller's, which shares the memory (`vfork`, `CLONE_VM`),
+/// has not. Without a server it would find zeros where memory is absent, and ends too.
+pub(crate) fn outlive() {
+    let Ok(own) = userfault::open(userfault::MOVER) else {
+        return;
+    };
+    let held = userfault::register(own, attach::markers(), PAGE, userfault::MISSING) == Err(Errno::BUSY);
+    sys::close(own);
+    if !held {
+        end();
+    }
 }
 
 /// Ends the program, whose absent pages nobody can bring any more.
