@@ -336,3 +336,23 @@ fn signals_that_the_caller_ignores_are_ignored_by_the_program() {
         );
     }
 }
+
+/// Its own server is a process like others: the kernel may end it where memory is short. The program ends at once,
+/// while it begins another one.
+#[test]
+fn a_command_whose_own_server_is_killed_says_so_and_ends() {
+    if !allowed() {
+        return;
+    }
+    let others = "$(cat /proc/$PPID/task/*/children)";
+    let script = format!("for child in {others}; do [ $child = $$ ] || kill -9 $child; done; sleep 1");
+    for _ in 0..5 {
+        let output = run(&["--reserve", "16MiB", "--", "sh", "-c", &script]);
+        let errors = errors(&output);
+        assert!(!output.status.success(), "{errors}");
+        assert!(
+            errors.contains("the memory server of this command was ended (signal: 9"),
+            "{errors}"
+        );
+    }
+}

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use freehold_core::units::FrameCount;
@@ -84,6 +84,11 @@ impl OwnServer {
     /// Where it listens.
     pub fn socket(&self) -> PathBuf {
         self.path.join("socket")
+    }
+
+    /// How it was ended, if it was: by itself it ends with this command only.
+    pub fn was_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     /// Has it end with the processes that the program has left behind, and waits a little for those that end when they

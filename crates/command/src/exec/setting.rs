@@ -99,9 +99,13 @@ impl Setting {
         if let (Some(_), Some(frames)) = (&self.own, reserve) {
             shortage::tell(&self.observer, frames);
         }
-        if let Some(own) = &mut self.own
-            && !own.end_with_others()
-        {
+        let Some(own) = &mut self.own else { return };
+        if let Some(how) = own.was_ended() {
+            output::note(&format!(
+                "freehold: the memory server of this command was ended ({how}): if the kernel did that for want of \
+                 memory, its log says so"
+            ));
+        } else if !own.end_with_others() {
             // To end the reservation would be to take it from them.
             std::mem::forget(self);
         }
