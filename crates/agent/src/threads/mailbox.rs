@@ -279,19 +279,18 @@ fn lock(process: &Process) -> bool {
     true
 }
 
-/// Waits while a word has a value, or a little less; false where the agent, and with it the process that it serves, has
+/// Waits while a word has a value, for a while; false where the agent, and with it the process that it serves, has
 /// ended. A process that shares that one's memory, as the child of a `vfork`, may go on.
 fn wait(process: &Process, word: &AtomicU32, value: u32) -> bool {
-    if sys::pid() == process.pid.load(Ordering::Relaxed) {
-        sys::futex_wait_for_agent(word, value);
+    sys::futex_wait_awhile_for_agent(word, value);
+    let is_over = attach::client_of(process).is_some_and(|client| client.life.is_over());
+    // The process itself may be without an agent for a moment. It asks for its number only then: a filter of the
+    // program's may forbid that.
+    if !is_over || sys::pid() == process.pid.load(Ordering::Relaxed) {
         return true;
     }
-    sys::futex_wait_awhile_for_agent(word, value);
-    let goes_on = attach::client_of(process).is_none_or(|client| !client.life.is_over());
-    if !goes_on {
-        watch::outlive();
-    }
-    goes_on
+    watch::outlive();
+    false
 }
 
 fn unlock(process: &Process) {
