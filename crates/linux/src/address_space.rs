@@ -5,10 +5,10 @@
 //! thread of the process, frees it on the time-sharing side instead, however the process ends (clone(2), `CLONE_VM`).
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
 
 use crate::sched::{Policy, set_policy};
@@ -17,12 +17,6 @@ use crate::{Errno, ThreadId, sys};
 
 /// What the helper needs of it is a few hundred bytes.
 const STACK: usize = 16 << 10;
-
-#[repr(C, align(16))]
-struct Stack([u8; STACK]);
-
-/// The stack of the last helper, where checkers of leaks find it: nothing else of this process refers to it.
-static LEFT: AtomicPtr<Stack> = AtomicPtr::new(ptr::null_mut());
 
 /// The helper of this process.
 #[derive(Debug)]
@@ -60,11 +54,17 @@ fn own_threads() -> impl Iterator<Item = ThreadId> {
 /// The kernel's refusal: no room for another process, or for a descriptor.
 pub fn leave_to_helper() -> Result<Helper, Errno> {
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
-    // It stays as long as the address space does.
-    let stack: &'static mut Stack = Box::leak(Box::new(Stack([0; STACK])));
-    let stack = ptr::from_mut(stack);
-    LEFT.store(stack, Ordering::Relaxed);
-    let top = stack.wrapping_add(1).cast();
+    // It stays as long as the address space does. Nobody refers to it, so it is none of an allocator's.
+    // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+    let stack = unsafe {
+        mmap_anonymous(
+            ptr::null_mut(),
+            STACK,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
+    }?;
+    let top = stack.wrapping_byte_add(STACK);
     let argument = ptr::without_provenance_mut(usize::try_from(process.as_raw_fd()).map_err(|_| Errno::BADF)?);
     let started = with_signals_blocked(|| {
         // SAFETY: `wait_for_end` runs on a stack of its own, which is never freed, and does nothing that a thread of
