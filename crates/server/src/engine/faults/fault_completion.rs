@@ -105,7 +105,9 @@ impl Engine {
             }
             Some(_) => {
                 let installed = self.map_shared(&fault, page, protection);
-                self.keep_mapped(fault.client, fault.address);
+                if installed == Installed::Yes {
+                    self.keep_mapped(fault.client, fault.address);
+                }
                 self.lock_mapped(fault.client, fault.address);
                 self.note_reference(fault.client, fault.address, page.object(), page.page().get());
                 self.end_fault(name, pending.fault, installed);
