@@ -86,8 +86,12 @@ impl OwnServer {
         self.path.join("socket")
     }
 
-    /// How it was ended, if it was: by itself it ends with this command only.
-    pub fn was_ended(&mut self) -> Option<ExitStatus> {
+    /// How it was ended, if it was: by itself it ends with this command only. One that no longer `answers` is on its
+    /// way, and is waited for.
+    pub fn was_ended(&mut self, answers: bool) -> Option<ExitStatus> {
+        if !answers {
+            let _ = freehold_linux::process::ends_within(self.child.id(), PATIENCE);
+        }
         self.child.try_wait().ok().flatten()
     }
 

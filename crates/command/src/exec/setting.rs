@@ -96,11 +96,13 @@ impl Setting {
     pub fn end(mut self, reserve: Option<FrameCount>) {
         let reservation = reserve.map(|_| self.name.as_str());
         strangers::tell(&self.socket, reservation, self.own.is_some());
-        if let (Some(_), Some(frames)) = (&self.own, reserve) {
-            shortage::tell(&self.observer, frames);
-        }
         let Some(own) = &mut self.own else { return };
-        if let Some(how) = own.was_ended() {
+        // A server that is ended closes its connections some time before it has ended.
+        let status = ask::status(&self.observer);
+        if let (Ok(status), Some(frames)) = (&status, reserve) {
+            shortage::tell(&status.store, frames);
+        }
+        if let Some(how) = own.was_ended(status.is_ok()) {
             output::note(&format!(
                 "freehold: the memory server of this command was ended ({how}): if the kernel did that for want of \
                  memory, its log says so"

@@ -1,10 +1,8 @@
 //! What a program that had too little memory is told at its end.
 
-use freehold_client::Observer;
 use freehold_core::units::FrameCount;
 use freehold_report::status::StoreStatus;
 
-use crate::ask;
 use crate::enough::Enough;
 use crate::output;
 
@@ -13,10 +11,8 @@ const FEW: u64 = 100;
 
 /// Says how many pages came back from the store of this command's own server, if many did, and which size would have
 /// kept them.
-pub(super) fn tell(observer: &Observer, reserve: FrameCount) {
-    // A server that does not answer any more has nothing to say.
-    let status = ask::status(observer).ok();
-    if let Some(line) = status.and_then(|status| line(&status.store, reserve)) {
+pub(super) fn tell(store: &StoreStatus, reserve: FrameCount) {
+    if let Some(line) = line(store, reserve) {
         output::note(&line);
     }
 }
