@@ -78,6 +78,8 @@ fn a_component_that_writes_anything_anywhere_is_named_and_harms_only_its_own_cal
     let fault = folder.0.join("faulty");
     std::fs::write(&fault, "").unwrap();
     let Composed { folder, child } = Composed::start_in(folder, "faults", FAULTY, &[]);
+    // A composition that has not begun yet has no component to kill.
+    folder.until_shown("restarts 0");
     // Each new process of it finds what the one before has written, and begins again.
     for restarts in 1..=3 {
         std::thread::sleep(Duration::from_millis(700));
