@@ -121,6 +121,7 @@ fn a_service_of_twelve_processes_counts_answers_by_class() {
     while !(0..8).all(served) {
         assert!(began.elapsed() < PATIENCE, "the service does not answer");
     }
+    folder.until_shown(" service  restarts 0");
     let processes = String::from_utf8(folder.ask(&["ps"]).stdout).unwrap();
     assert_eq!(processes.matches(" service  restarts 0").count(), 12, "{processes}");
     std::thread::scope(|threads| {
