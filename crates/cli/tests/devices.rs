@@ -8,7 +8,7 @@ mod memory_helper;
 #[path = "common/server.rs"]
 mod server;
 
-use common::{document, freehold, status, stderr};
+use common::{count, document, freehold, status, stderr};
 use memory_helper::{Helper, eventually};
 use server::Server;
 use std::path::PathBuf;
@@ -137,10 +137,6 @@ fn a_scenarios_devices_are_opened_live_and_hold_nobody_elses_pages() {
         assert_eq!(status(&followed), 0, "{placement}: {}", stderr(&followed));
         assert!(count(&document(&followed)["victim_cache"], "hits") > 1_000);
     }
-}
-
-fn count(row: &serde_json::Value, key: &str) -> u64 {
-    row[key].as_u64().unwrap()
 }
 
 /// Huge pages of the machine, whoever has them.

@@ -2,9 +2,7 @@
 
 mod common;
 
-use std::process::Output;
-
-use common::{Scratch, document, run, stderr};
+use common::{Scratch, count, document, served, stderr};
 use serde_json::Value;
 
 /// A task without a reservation beside reservations that take the whole pool.
@@ -136,12 +134,4 @@ fn accesses_to_pages_that_cannot_be_had_are_counted_and_the_run_goes_on() {
         "{}",
         stderr(&refused)
     );
-}
-
-fn served(arguments: &[&str]) -> Output {
-    run(&[&["run", "--engine", "live", "--placement", "server"], arguments].concat())
-}
-
-fn count(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
 }

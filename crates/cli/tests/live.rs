@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, document, freehold, root, run, scenarios, status, stderr, stdout};
+use common::{Scratch, count, document, freehold, root, run, scenarios, status, stderr, stdout};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
@@ -52,10 +52,6 @@ write = true
 /// Runs live, for as long as `--set` says.
 fn live(arguments: &[&str]) -> Output {
     run(&[&["run", "--engine", "live"][..], arguments].concat())
-}
-
-fn count(task: &Value, key: &str) -> u64 {
-    task[key].as_u64().unwrap_or_else(|| panic!("no {key} in {task}"))
 }
 
 /// What every live document says by the clock: how long the core's lock was held.

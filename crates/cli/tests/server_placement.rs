@@ -4,25 +4,15 @@ mod common;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, children, document, freehold, run, scenarios, status, stderr};
+use common::{SERVED, Scratch, children, count, document, freehold, run, scenarios, served, status, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Longer than anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-const SERVED: [&str; 5] = ["run", "--engine", "live", "--placement", "server"];
-
-fn served(arguments: &[&str]) -> Output {
-    run(&[&SERVED[..], arguments].concat())
-}
-
-fn count(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
-}
 
 fn assert_sound(result: &Value) {
     assert_eq!(result["placement"], "server");

@@ -6,6 +6,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+/// A scenario run live, its pages brought by a memory server.
+pub(crate) const SERVED: [&str; 5] = ["run", "--engine", "live", "--placement", "server"];
+
 /// The command, to be run in the workspace's root.
 pub(crate) fn freehold(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
@@ -47,6 +50,11 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     freehold(arguments).output().expect("the command starts")
 }
 
+/// Runs a scenario by [`SERVED`].
+pub(crate) fn served(arguments: &[&str]) -> Output {
+    run(&[&SERVED[..], arguments].concat())
+}
+
 /// Processes that are children of this one's first thread.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
@@ -82,6 +90,11 @@ pub(crate) fn document(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("not one document: {error}\n{}\n{}", stdout(output), stderr(output));
     })
+}
+
+/// A count of a document.
+pub(crate) fn count(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
 }
 
 /// A program of `tests/programs`, compiled once for each test process; `None`, and that said, where there is no C
