@@ -269,14 +269,7 @@ fn tell(session: &mut Connection, note: &Note<'_>) -> bool {
 /// Takes the mailbox's lock; false where its holder has ended with the agent.
 fn lock(process: &Process) -> bool {
     let word = &process.mailbox.lock;
-    let first = word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-    // 2: somebody waits.
-    while first.is_err() && word.swap(2, Ordering::Acquire) != 0 {
-        if !wait(process, word, 2) {
-            return false;
-        }
-    }
-    true
+    acquire_by(word, || wait(process, word, 2))
 }
 
 /// Waits while a word has a value, for a while; false where the agent, and with it the process that it serves, has
@@ -299,17 +292,22 @@ fn unlock(process: &Process) {
 
 /// Takes a lock, a word that is 0 while nobody has it. All signals are blocked from before until after that.
 pub(crate) fn acquire(word: &AtomicU32) {
-    let free = |from, to| {
-        word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-    };
-    if free(0, 1) {
-        return;
-    }
-    // 2: somebody waits.
-    while word.swap(2, Ordering::Acquire) != 0 {
+    acquire_by(word, || {
         sys::futex_wait_for_agent(word, 2);
+        true
+    });
+}
+
+/// Takes a lock; `wait` waits while the word is 2, and says whether the lock is still to be had: false where it is not.
+fn acquire_by(word: &AtomicU32, wait: impl Fn() -> bool) -> bool {
+    let first = word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+    // 2: somebody waits.
+    while first.is_err() && word.swap(2, Ordering::Acquire) != 0 {
+        if !wait() {
+            return false;
+        }
     }
+    true
 }
 
 /// Gives a lock back.
