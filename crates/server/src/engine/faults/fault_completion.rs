@@ -232,8 +232,12 @@ impl Engine {
         };
         let (pid, address) = (client.process.pid, fault.address);
         let poisoned = match (client.userfault(fault.which), page_range(address)) {
-            (Some(userfault), Some(range)) if is_absent(fault, pid) => userfault.poison_absent(range),
-            (Some(userfault), Some(range)) => userfault.poison(range),
+            (Some(userfault), Some(range)) => match userfault.poison(range) {
+                Err(Stopped {
+                    errno: Errno::EXIST, ..
+                }) if is_absent(fault, pid) => userfault.poison_absent(range),
+                result => result,
+            },
             _ => Err(Stopped {
                 done: 0,
                 errno: Errno::INVAL,
