@@ -40,6 +40,19 @@ pub(super) struct OpenObject {
     pub(super) key: ObjectKey,
     /// A region; file objects are never written.
     pub(super) writable: bool,
+    /// How often it was opened again and not yet closed as often.
+    pub(super) again: u64,
+}
+
+impl OpenObject {
+    /// An object opened for the first time.
+    pub(super) fn new(key: ObjectKey, writable: bool) -> Self {
+        Self {
+            key,
+            writable,
+            again: 0,
+        }
+    }
 }
 
 /// Pages locked on this connection.
@@ -103,6 +116,24 @@ impl Grants {
     pub(super) fn object(&self, handle: u32) -> Result<OpenObject, Refused> {
         let found = self.objects.get(handle).map(|object| object.what);
         found.ok_or_else(|| Refused::handle("object", handle))
+    }
+
+    /// The handle of an object that is open already, which has been opened again.
+    pub(super) fn open_again(&mut self, key: ObjectKey) -> Option<u32> {
+        let (handle, _) = self.objects.iter().find(|(_, object)| object.what.key == key)?;
+        self.objects.get_mut(handle)?.what.again += 1;
+        Some(handle)
+    }
+
+    /// An object is closed once. Its key, and its handle is nobody's, where it was opened no more often.
+    pub(super) fn close(&mut self, handle: u32) -> Result<Option<ObjectKey>, Refused> {
+        let unknown = || Refused::handle("object", handle);
+        let open = &mut self.objects.get_mut(handle).ok_or_else(unknown)?.what;
+        if open.again > 0 {
+            open.again -= 1;
+            return Ok(None);
+        }
+        Ok(self.objects.remove(handle).map(|object| object.what.key))
     }
 
     /// Whether more pages can be locked.

@@ -45,6 +45,11 @@ impl<T> Handles<T> {
         self.rows.get(&handle)
     }
 
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
+        self.rows.get_mut(&handle)
+    }
+
     /// Takes out what `handle` names.
     pub(crate) fn remove(&mut self, handle: u32) -> Option<T> {
         self.rows.remove(&handle)

@@ -103,7 +103,8 @@ impl Session {
         }
     }
 
-    /// Gives an opened object a handle; one for which this connection has one already keeps it.
+    /// Gives an opened object a handle; one for which this connection has one already keeps it until it is closed as
+    /// often as it was opened.
     fn keep_object(
         &mut self,
         registry: &Registry,
@@ -116,8 +117,7 @@ impl Session {
             pages,
             descriptor,
         } = opened;
-        let again = self.grants.objects.iter().find(|(_, object)| object.what.key == key);
-        if let Some((handle, _)) = again {
+        if let Some(handle) = self.grants.open_again(key) {
             registry.shared.engine().close_object(key);
             return Ok(Reply::Opened {
                 handle,
@@ -127,7 +127,7 @@ impl Session {
         }
         let taken = registry.take(self.peer.user, Kind::Pages, u64::from(pages));
         let kept = taken.and_then(|of_pages| {
-            let object = Grant::new(OpenObject { key, writable }, vec![charge, of_pages]);
+            let object = Grant::new(OpenObject::new(key, writable), vec![charge, of_pages]);
             let full = |_| Refused::limit("opened objects of one connection", 1_024);
             self.grants.objects.insert(object).map_err(full)
         });
@@ -140,9 +140,9 @@ impl Session {
     }
 
     pub(super) fn close_object(&mut self, registry: &Registry, handle: u32) -> Result<Reply, Refused> {
-        let removed = self.grants.objects.remove(handle);
-        let object = removed.ok_or_else(|| Refused::handle("object", handle))?;
-        registry.shared.engine().close_object(object.what.key);
+        if let Some(key) = self.grants.close(handle)? {
+            registry.shared.engine().close_object(key);
+        }
         Ok(Reply::Done(Vec::new()))
     }
 
