@@ -86,8 +86,8 @@ pub enum RequestError {
     /// The caller's mistake: things of two connections do not go together.
     #[error("it belongs to another connection")]
     Stranger,
-    /// The caller's mistake: the pages leave the mapping.
-    #[error("the pages are not all in the mapping")]
+    /// The caller's mistake: there are no pages, or they leave the region or mapping.
+    #[error("the pages are none, or not all in the region or mapping")]
     OutOfBounds,
     /// The socket failed.
     #[error("the connection to the server: {0}")]

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use freehold_linux::PageRange;
 use freehold_linux::memory::{Access, Memfd, MemfdError};
 use freehold_protocol::message::{Answer, Regime, RegionKind, Request};
 
@@ -78,6 +79,17 @@ impl Region {
 
     pub(crate) fn handle(&self) -> u32 {
         self.handle
+    }
+
+    /// Whether there are pages in the range, and all of them here.
+    pub(crate) fn has(&self, range: PageRange) -> bool {
+        range.count() > 0 && range.fits(self.pages())
+    }
+
+    /// The connection, the object and its `pages` pages from page `first` on; none where they are not all here.
+    pub(crate) fn place(&self, first: u32, pages: u32) -> Option<(&Arc<Link>, u32, u32, u32)> {
+        let range = PageRange::new(usize::try_from(first).ok()?, usize::try_from(pages).ok()?);
+        self.has(range).then_some((&self.inner.link, self.handle, first, pages))
     }
 }
 

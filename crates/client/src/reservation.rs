@@ -108,7 +108,7 @@ impl Reservation {
     /// # Errors
     /// See [`RequestError`]; nothing is locked then.
     pub fn lock(&self, region: &Region, first: u32, pages: u32) -> Result<(), RequestError> {
-        self.set(true, (region.link(), region.handle(), first, pages))
+        self.set(true, region.place(first, pages).ok_or(RequestError::OutOfBounds)?)
     }
 
     /// Unlocks pages.
@@ -116,7 +116,7 @@ impl Reservation {
     /// # Errors
     /// See [`RequestError`]; nothing is unlocked then.
     pub fn unlock(&self, region: &Region, first: u32, pages: u32) -> Result<(), RequestError> {
-        self.set(false, (region.link(), region.handle(), first, pages))
+        self.set(false, region.place(first, pages).ok_or(RequestError::OutOfBounds)?)
     }
 
     /// As [`Reservation::lock`], of `pages` pages from page `first` of a mapping on.

@@ -91,6 +91,9 @@ impl Task {
         if !inner.link.is_own() {
             return Err(RequestError::Forked.into());
         }
+        if !region.has(range) {
+            return Err(RequestError::OutOfBounds.into());
+        }
         let (object, access) = region.object();
         let writable = region.is_writable();
         let modes = if writable {
@@ -237,9 +240,9 @@ impl Mapping {
     }
 
     /// The connection, the object and its pages that are `pages` pages from page `first` of the mapping on; none where
-    /// they leave it.
+    /// they leave it, or there are none.
     pub(crate) fn place(&self, first: usize, pages: usize) -> Option<(&Arc<Link>, u32, u32, u32)> {
-        if !PageRange::new(first, pages).fits(self.pages()) {
+        if pages == 0 || !PageRange::new(first, pages).fits(self.pages()) {
             return None;
         }
         let first = self.first.checked_add(u32::try_from(first).ok()?)?;

@@ -131,6 +131,47 @@ static void children(freehold_connection *connection, const char *ticket)
     OK(freehold_periodic_end(parents));
 }
 
+/* Pages that are none, or not all there, are the caller's mistake. */
+static void ranges(freehold_reservation *reservation, freehold_task *task, freehold_region *region)
+{
+    const uint32_t wrong[][2] = {{0, 0}, {PAGES, 1}, {PAGES - 1, 2}, {UINT32_MAX, 2}, {1, UINT32_MAX}};
+    for (size_t at = 0; at < sizeof wrong / sizeof *wrong; at++) {
+        freehold_mapping *mapping = NULL;
+        uint32_t first = wrong[at][0], pages = wrong[at][1];
+        CHECK(freehold_map_part(task, region, first, pages, &mapping) == FREEHOLD_INVALID && mapping == NULL);
+        CHECK(freehold_lock(reservation, region, first, pages) == FREEHOLD_INVALID);
+        CHECK(freehold_unlock(reservation, region, first, pages) == FREEHOLD_INVALID);
+    }
+}
+
+/* Two parts of a program that open the same know nothing of each other: what one closes stays open for the other. */
+static void opened_twice(freehold_connection *connection, freehold_reservation *reservation, const char *path)
+{
+    int file = open(path, O_RDONLY);
+    CHECK(file >= 0);
+    freehold_region_options spec = {
+        .size = sizeof spec, .name = "twice", .pages = 4, .kind = FREEHOLD_SHARED};
+    freehold_region *regions[2][2];
+    for (int at = 0; at < 2; at++) {
+        OK(freehold_region_open(connection, &spec, &regions[0][at]));
+        OK(freehold_file_open(connection, file, path, 0, &regions[1][at]));
+    }
+    close(file);
+    for (int of = 0; of < 2; of++) {
+        freehold_task *task = NULL;
+        freehold_mapping *mapping = NULL;
+        OK(freehold_region_close(regions[of][0]));
+        OK(freehold_task_add(connection, reservation, 0, "second", &task));
+        OK(freehold_map(task, regions[of][1], &mapping));
+        OK(freehold_lock(reservation, regions[of][1], 0, 1));
+        (void)*(volatile char *)freehold_address(mapping);
+        OK(freehold_unlock(reservation, regions[of][1], 0, 1));
+        OK(freehold_unmap(mapping));
+        OK(freehold_task_end(task));
+        OK(freehold_region_close(regions[of][1]));
+    }
+}
+
 static void files(freehold_connection *connection, freehold_reservation *reservation, const char *path)
 {
     int file = open(path, O_RDONLY);
@@ -180,11 +221,13 @@ int main(int argc, char **argv)
     pages_come_back(task, mapping);
     pins_stay(reservation, task, mapping);
     periods(task, mapping);
+    ranges(reservation, task, region);
 
     char ticket[FREEHOLD_TICKET_SIZE];
     OK(freehold_ticket(reservation, ticket, sizeof ticket));
     children(connection, ticket);
     files(connection, reservation, argv[1]);
+    opened_twice(connection, reservation, argv[1]);
 
     char *status = NULL;
     OK(freehold_ask(connection, FREEHOLD_ASK_STATUS, NULL, &status));
