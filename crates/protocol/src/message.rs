@@ -245,8 +245,8 @@ messages! {
             /// Its length in bytes.
             length: u64,
         },
-        /// Closes an object once, and gives up its handle when it has been closed as often as it was opened. Its mappings
-        /// stay; an object that nobody maps or has opened is forgotten.
+        /// Closes an object once, and gives up its handle when it has been closed as often as it was opened. Its
+        /// mappings stay; an object that nobody maps or has opened is forgotten.
         19 CloseObject {
             /// Its handle.
             object: u32,
