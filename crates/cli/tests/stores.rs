@@ -87,6 +87,22 @@ fn a_store_that_is_too_small_fails_writes_and_says_so() {
     assert_eq!(result["laws"]["violations"], Value::Array(Vec::new()));
 }
 
+/// 192 pages, of which 128 are in frames, and a store that has room for 128.
+#[test]
+fn a_store_with_room_for_what_is_not_in_frames_is_large_enough() {
+    let larger = SMALL.replace("512KiB", "768KiB").replace("256KiB", "512KiB");
+    let scenario = Scratch::new("enough-store", &larger);
+    let set = ["memory.swap.store=compressed", "memory.swap.capacity=32KiB"];
+    for placement in ["embedded", "server"] {
+        let result = document(&live(&scenario, &set, &["--json", "--placement", placement]));
+        let store = &result["store"];
+        assert_eq!(number(store, "failed_writes"), 0, "{store}");
+        assert!(number(store, "writes") > 192, "{store}");
+        assert_eq!(number(&result["tasks"][0], "failed_accesses"), 0, "{result}");
+        assert_eq!(result["laws"]["violations"], Value::Array(Vec::new()));
+    }
+}
+
 #[test]
 fn a_directory_that_is_not_there_is_an_input_error() {
     let scenario = Scratch::new("no-directory", SMALL);

@@ -130,7 +130,8 @@ fn foreign(world: &mut World, random: &mut Random) {
     let pages = world.pages.keys().filter(|key| key.0 == object).count();
     let first = random.below(pages);
     let range = World::range(first as u32, 1 + random.below(pages - first) as u32);
-    match random.below(5) {
+    match random.below(6) {
+        5 => drop(world.give_up_record(object, PageIndex::new(first as u32))),
         0 => world.forget(object, range),
         1 => world.keep(random.below(64)),
         4 => world.write_unseen(object, PageIndex::new(first as u32)),

@@ -1,4 +1,4 @@
-//! Pages that are written without a fault.
+//! Pages that are written without a fault, or whose records the store gives up.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of a test world")]
 
@@ -58,4 +58,24 @@ fn only_private_pages_in_frames_can_be() {
     assert!(!world.memory.handle_written(private, PageIndex::new(0)), "it has left");
     sweep(&mut world, 1, 0..1, false);
     assert!(!world.memory.handle_written(shared, PageIndex::new(0)), "it is shared");
+}
+
+#[test]
+fn what_the_store_has_of_a_page_in_a_frame_is_needless_and_written_again() {
+    let mut world = world();
+    for (mapping, object) in [(0, world.objects[0]), (1, world.objects[1])] {
+        let page = PageIndex::new(0);
+        assert!(world.memory.give_up_record(object, page), "it is empty");
+        assert!(
+            !world.memory.give_up_record(object, PageIndex::new(16)),
+            "there is none"
+        );
+        sweep(&mut world, mapping, 0..16, true);
+        assert!(!world.give_up_record(object, page), "it is in the store only");
+        sweep(&mut world, mapping, 0..1, false);
+        assert!(world.give_up_record(object, page));
+        // The world compares what is read back with what was written last.
+        sweep(&mut world, mapping, 1..16, false);
+        sweep(&mut world, mapping, 0..16, false);
+    }
 }

@@ -12,6 +12,7 @@ use freehold_core::effect::Scope;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::ObjectKind;
+use freehold_core::units::PageIndex;
 use freehold_driver::HolderRow;
 use freehold_linux::PageRange;
 use freehold_linux::memory::{Access, LockedError, Memfd, PageLease, SharedMapping, locked_memfd};
@@ -78,6 +79,12 @@ impl Object {
 
     pub(crate) fn pages(&self) -> usize {
         self.memfd.pages()
+    }
+
+    /// Its page whose number among all pages this is.
+    pub(crate) fn page_at(&self, number: u32) -> Option<PageIndex> {
+        let page = number.checked_sub(self.first)?;
+        ((page as usize) < self.pages()).then_some(PageIndex::new(page))
     }
 
     /// Gives a task of `holder` a mapping; returns its row. Not to be called by two threads at a time.

@@ -5,10 +5,12 @@ use crate::context::{Context, DUE_BATCH};
 use crate::report::Broken;
 use crate::shared::Shared;
 use crate::transfer_table::{Moving, Transfer};
+use freehold_core::Memory;
 use freehold_core::fact::Request;
 use freehold_core::units::Instant;
 use freehold_driver::{End, HolderRow, WHEN_TOLD};
 use freehold_store::{Due, Slot};
+use std::sync::OnceLock;
 
 impl Shared {
     /// Ends transfers of `holder` that were due at `now`, at most `most`. In manual pace the coordinator does.
@@ -83,7 +85,7 @@ impl Shared {
         for transfer in &mut taken {
             let done = match transfer.what.kind {
                 Request::Fill => self.finish_read(transfer, failed),
-                Request::Evict => self.finish_write(transfer, failed),
+                Request::Evict => self.finish_write(context, transfer, failed),
             };
             transfer.what.refused = !done;
             if done && transfer.what.kind == Request::Evict {
@@ -106,13 +108,44 @@ impl Shared {
         context.due = taken;
     }
 
-    fn finish_write(&self, transfer: &Transfer, failed: bool) -> bool {
+    fn finish_write(&self, context: &mut Context, transfer: &Transfer, failed: bool) -> bool {
         let slot = Slot::new(transfer.record);
         if !transfer.what.refused && failed {
             self.store.cancel(slot);
         }
+        if transfer.what.refused || failed {
+            return false;
+        }
+        let mut make_room = || self.make_room(context);
         // The page is the object's again: nothing of the loan outlives this line.
-        !transfer.what.refused && !failed && self.store.finish_write(slot).is_ok()
+        self.store.finish_write_making_room(slot, &mut make_room).is_ok()
+    }
+
+    /// The store is full: gives up records of pages that are in frames; whether there were any. In manual pace there
+    /// are none: the simulator's store keeps them. O(records).
+    fn make_room(&self, context: &mut Context) -> bool {
+        if self.pacing.pace == Pace::Manual {
+            return false;
+        }
+        let reads = self.store.stats().reads;
+        // Under the core's lock: no transfer begins meanwhile.
+        self.hold_core(context, |shared, core, _, _| {
+            let mut search = shared.transfers.record_search.lock();
+            search.search(shared.room.pages, reads, |record| shared.give_up_record(core, record))
+        })
+    }
+
+    fn give_up_record(&self, core: &mut Memory, record: u32) -> bool {
+        let slot = Slot::new(record);
+        let mut objects = self.objects.rows.iter().filter_map(OnceLock::get);
+        let needless = self.store.takes_room(slot)
+            && objects
+                .find_map(|object| Some((object.id, object.page_at(record)?)))
+                .is_some_and(|(object, page)| core.give_up_record(object, page));
+        if needless {
+            self.store.forget(slot);
+        }
+        needless
     }
 
     fn finish_read(&self, transfer: &Transfer, failed: bool) -> bool {

@@ -6,7 +6,7 @@
 
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::Instant;
-use freehold_driver::{HolderRow, Transfers as Table};
+use freehold_driver::{HolderRow, RecordSearch, Transfers as Table};
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,6 +48,8 @@ pub(crate) struct Transfers {
     rows: PiMutex<Rows>,
     /// The earliest due time of each holder, readable without the lock.
     earliest: Box<[AtomicU64]>,
+    /// Where the store is looked through for room; used under the core's lock.
+    pub(crate) record_search: PiMutex<RecordSearch>,
 }
 
 /// What a waiting task may drive.
@@ -70,6 +72,7 @@ impl Transfers {
                 unattributed: 0,
             }),
             earliest: (0..holders).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            record_search: PiMutex::new(RecordSearch::default()),
         }
     }
 

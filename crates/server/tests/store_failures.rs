@@ -194,3 +194,31 @@ fn a_full_store_is_an_error_of_who_needs_it_and_of_nobody_else() {
     }
     assert_eq!(other.counts(task).swap_ins, 0);
 }
+
+#[test]
+fn records_that_nobody_needs_make_room_in_a_full_store() {
+    // Room for 128 records as short as these, for 140 pages of which 64 are in frames.
+    let settings = Settings {
+        store: StoreMedium::Compressed { bytes: 32_768 },
+        ..Settings::new(FrameCount::new(512))
+    };
+    let server = Server::with(&settings);
+    let stays = Client::program(&server);
+    stays.task(Some(server.reserve(64)));
+    assert_eq!(stays.anonymous(140), 0);
+    for round in 0..3 {
+        let ends = Client::program(&server);
+        ends.task(Some(server.reserve(64)));
+        assert_eq!(ends.anonymous(72), 0);
+        ends.fill(0, 0, 72, round);
+        assert_eq!(ends.wrong(0, 0, 72, round), 0);
+        drop(ends);
+        stays.fill(0, 0, 140, round);
+        for _ in 0..3 {
+            assert_eq!(stays.wrong(0, 0, 140, round), 0);
+        }
+    }
+    let stats = server.shared.engine().store().stats();
+    assert_eq!((stats.failed_reads, stats.failed_writes), (0, 0), "{stats:?}");
+    server.check();
+}

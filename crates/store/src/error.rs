@@ -62,6 +62,9 @@ pub enum StoreError {
         /// What is wrong.
         damage: Damage,
     },
+    /// There is no room for the record. Others can make room ([`Store::forget`](crate::Store::forget)).
+    #[error("there is no room for the record of {0}")]
+    Full(Slot),
     /// The device or the kernel failed. A repetition may help.
     #[error("input or output of {slot} failed: {errno}")]
     Io {

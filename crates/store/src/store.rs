@@ -110,8 +110,22 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Ends the write of `slot`: the record is there, and the page is given back.
     ///
     /// # Errors
-    /// [`StoreError::Io`]: it is not there; write it again. [`StoreError::NoSuchSlot`]. The page's loan has ended.
+    /// [`StoreError::Full`] or [`StoreError::Io`]: it is not there; write it again. [`StoreError::NoSuchSlot`]. The
+    /// page's loan has ended.
     fn finish_write(&self, slot: Slot) -> Result<PageLease, StoreError>;
+
+    /// As [`finish_write`](Store::finish_write). Where there is no room, `make_room` is asked to
+    /// [forget](Store::forget) other records, again and again, until there is, or it says that it cannot.
+    ///
+    /// # Errors
+    /// As [`finish_write`](Store::finish_write).
+    fn finish_write_making_room(
+        &self,
+        slot: Slot,
+        _make_room: &mut dyn FnMut() -> bool,
+    ) -> Result<PageLease, StoreError> {
+        self.finish_write(slot)
+    }
 
     /// Ends the read of `slot`: its record is in the page given back.
     ///
@@ -132,10 +146,18 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Ends the transfer of `slot` without a result. Its record is then that of the transfer or none. Not counted.
     fn cancel(&self, slot: Slot);
 
+    /// Whether the record of `slot` takes room that others could have: only where a store may get full.
+    fn takes_room(&self, _slot: Slot) -> bool {
+        false
+    }
+
+    /// Gives up the record of `slot`, of which no transfer is under way. It is not read again before it is written.
+    fn forget(&self, _slot: Slot) {}
+
     /// Gives `slot` a record without a transfer: `content`, or zeros, which take no room. For set-up; may wait.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchSlot`], or [`StoreError::Io`] if there is no room for the record.
+    /// [`StoreError::NoSuchSlot`], or [`StoreError::Full`].
     fn seed(&self, slot: Slot, content: Option<&Record>) -> Result<(), StoreError>;
 
     /// Flips one bit of the record of `slot` behind the checksum's back, for tests; may wait.

@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{compressed, read, record, write};
+use common::{NOW, compressed, page, read, record, write};
 use freehold_core::units::FrameCount;
 use freehold_linux::Errno;
 use freehold_store::{
-    Backend, CompressedConfig, CompressedStore, Kind, RECORD_SIZE, Shortfall, Slot, Store, StoreError,
+    Backend, CompressedConfig, CompressedStore, Kind, RECORD_SIZE, Shortfall, Slot, Store, StoreError, Urgency,
 };
 
 #[test]
@@ -68,13 +68,7 @@ fn a_full_store_refuses_and_takes_again_when_there_is_room() {
         (Kind::Compressed, Backend::Inline)
     );
     assert_eq!(description.shortfalls, [Shortfall::Capacity]);
-    let full = |slot| {
-        let slot = Slot::new(slot);
-        Err(StoreError::Io {
-            slot,
-            errno: Errno::NOSPC,
-        })
-    };
+    let full = |slot| Err(StoreError::Full(Slot::new(slot)));
     for slot in 0..8 {
         write(&store, slot, &record(3 + 4 * slot)).unwrap();
     }
@@ -87,4 +81,45 @@ fn a_full_store_refuses_and_takes_again_when_there_is_room() {
     for slot in 1..8 {
         assert!(read(&store, slot).unwrap() == record(3 + 4 * slot));
     }
+}
+
+#[test]
+fn a_full_store_has_room_made_as_often_as_it_needs() {
+    let capacity = Some(FrameCount::new(4));
+    let store = CompressedStore::new(CompressedConfig { slots: 200, capacity }).unwrap();
+    let small = |slot: u32| {
+        let mut record = [0; RECORD_SIZE];
+        record[..4].copy_from_slice(&slot.to_le_bytes());
+        record[99] = 1;
+        record
+    };
+    // 64 small ones fill the only slab, which a whole record gets when the last of them is forgotten.
+    for slot in 0..64 {
+        write(&store, slot, &small(slot)).unwrap();
+    }
+    let slot = Slot::new(100);
+    let (mut forgotten, mut asked) = (0, 0);
+    store
+        .submit_write(NOW, slot, Urgency::BACKGROUND, page(&record(3)))
+        .unwrap();
+    let refused = store.finish_write_making_room(slot, &mut || {
+        asked += 1;
+        false
+    });
+    assert_eq!((refused.err(), asked), (Some(StoreError::Full(slot)), 1));
+    store
+        .submit_write(NOW, slot, Urgency::BACKGROUND, page(&record(3)))
+        .unwrap();
+    let written = store.finish_write_making_room(slot, &mut || {
+        assert!(store.takes_room(Slot::new(forgotten)));
+        store.forget(Slot::new(forgotten));
+        forgotten += 1;
+        forgotten <= 64
+    });
+    assert!(written.is_ok());
+    assert_eq!(forgotten, 64);
+    assert!(!store.takes_room(Slot::new(0)) && store.takes_room(slot));
+    assert!(matches!(read(&store, 0), Err(StoreError::Damaged { .. })));
+    assert!(read(&store, 100).unwrap() == record(3));
+    assert_eq!(store.stats().failed_writes, 1);
 }

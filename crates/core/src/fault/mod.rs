@@ -3,6 +3,7 @@
 pub(super) mod claim_queue;
 mod completion;
 mod frame_request;
+mod given_up_records;
 pub(crate) mod neighbours;
 pub(crate) mod read_ahead;
 pub(crate) mod runs;

@@ -142,6 +142,17 @@ impl World {
         );
     }
 
+    /// The store gives up what it has of a page, where the core says that it may: what is read there later is wrong.
+    pub(crate) fn give_up_record(&mut self, object: ObjectId, page: PageIndex) -> bool {
+        let given_up = self.memory.give_up_record(object, page);
+        let content = self.pages.get_mut(&(object, page)).expect("a page of the world");
+        // What was never stored is zeros where it is not written.
+        if given_up && content.stored != 0 {
+            content.stored = u64::MAX;
+        }
+        given_up
+    }
+
     pub(crate) fn range(first: u32, count: u32) -> PageRange {
         PageRange {
             first: PageIndex::new(first),

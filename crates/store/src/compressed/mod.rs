@@ -101,10 +101,15 @@ impl CompressedStore {
     }
 
     /// Puts `record` into the arena in place of the slot's old one.
-    fn keep(&self, slot: Slot, record: &Record, faults: &Faults) -> Result<(), Errno> {
-        if let Some((place, _)) = self.records.forget(slot) {
-            self.arena.release(place);
-        }
+    fn keep(
+        &self,
+        slot: Slot,
+        record: &Record,
+        faults: &Faults,
+        make_room: &mut dyn FnMut() -> bool,
+    ) -> Result<(), StoreError> {
+        let io = |errno| StoreError::Io { slot, errno };
+        self.release(slot);
         self.slots.set_sum(slot, checksum::of(slot.get(), record));
         if is_zeros(record) {
             self.slots.set(slot, Mark::ZEROS);
@@ -113,7 +118,13 @@ impl CompressedStore {
         self.slots.clear(slot, Mark::ZEROS);
         let mut scratch = self.scratch();
         let bytes = scratch.compress(record).unwrap_or(record);
-        let place = self.arena.allocate(bytes.len())?;
+        let place = loop {
+            match self.arena.allocate(bytes.len()) {
+                Err(Errno::NOSPC) if make_room() => {}
+                Err(Errno::NOSPC) => return Err(StoreError::Full(slot)),
+                allocated => break allocated.map_err(io)?,
+            }
+        };
         let torn = faults.tear();
         let written = transfer(faults, &self.tally, |length| {
             let cut = |part: usize| bytes.len() * part / RECORD_SIZE;
@@ -123,10 +134,17 @@ impl CompressedStore {
         });
         if let Err(errno) = written {
             self.arena.release(place);
-            return Err(errno);
+            return Err(io(errno));
         }
         self.records.note(slot, place, bytes.len());
         Ok(())
+    }
+
+    /// The slot has no record in the arena any more.
+    fn release(&self, slot: Slot) {
+        if let Some((place, _)) = self.records.forget(slot) {
+            self.arena.release(place);
+        }
     }
 
     fn fetch(&self, slot: Slot) -> Result<PageLease, StoreError> {
@@ -174,11 +192,10 @@ impl CompressedStore {
         Ok(())
     }
 
-    fn end_write(&self, slot: Slot) -> Result<PageLease, StoreError> {
+    fn end_write(&self, slot: Slot, make_room: &mut dyn FnMut() -> bool) -> Result<PageLease, StoreError> {
         let page = self.slots.take(slot)?;
         self.strike(slot)?;
-        self.keep(slot, page.bytes(), &self.faults)
-            .map_err(|errno| StoreError::Io { slot, errno })?;
+        self.keep(slot, page.bytes(), &self.faults, make_room)?;
         self.slots.set(slot, Mark::PRESENT);
         Ok(page)
     }
@@ -213,7 +230,15 @@ impl Store for CompressedStore {
     }
 
     fn finish_write(&self, slot: Slot) -> Result<PageLease, StoreError> {
-        self.tally.write(self.end_write(slot))
+        self.finish_write_making_room(slot, &mut || false)
+    }
+
+    fn finish_write_making_room(
+        &self,
+        slot: Slot,
+        make_room: &mut dyn FnMut() -> bool,
+    ) -> Result<PageLease, StoreError> {
+        self.tally.write(self.end_write(slot, make_room))
     }
 
     fn finish_read(&self, slot: Slot) -> Result<PageLease, StoreError> {
@@ -226,10 +251,19 @@ impl Store for CompressedStore {
         }
     }
 
+    fn takes_room(&self, slot: Slot) -> bool {
+        self.limited && self.records.find(slot).is_some()
+    }
+
+    fn forget(&self, slot: Slot) {
+        self.slots.clear(slot, Mark::PRESENT);
+        self.release(slot);
+    }
+
     fn seed(&self, slot: Slot, content: Option<&Record>) -> Result<(), StoreError> {
         self.slots.check(slot)?;
-        self.keep(slot, content.unwrap_or(&[0; RECORD_SIZE]), &Faults::default())
-            .map_err(|errno| StoreError::Io { slot, errno })?;
+        let content = content.unwrap_or(&[0; RECORD_SIZE]);
+        self.keep(slot, content, &Faults::default(), &mut || false)?;
         self.slots.set(slot, Mark::PRESENT);
         Ok(())
     }

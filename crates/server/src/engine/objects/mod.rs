@@ -62,6 +62,18 @@ impl Objects {
         self.records.left()
     }
 
+    /// Which of the store's records are whose.
+    pub(super) fn records(&self) -> &StoreRanges {
+        &self.records
+    }
+
+    /// Whose record it is, and of which page; `None` where it is nobody's.
+    pub(super) fn with_record(&self, record: u32) -> Option<(&Object, u32)> {
+        let (first, id) = self.records.owner(record)?;
+        let object = self.rows.get(id.index())?.as_ref().filter(|object| object.id == id)?;
+        (record - first < object.pages).then_some((object, record - first))
+    }
+
     /// Whether there is an object of this state of a file.
     pub(super) fn has_file(&self, identity: &Identity) -> bool {
         self.files.contains_key(identity)
@@ -309,7 +321,10 @@ impl Engine {
             .take(pages)
             .ok_or(EngineError::Limit { what: "pages" })?;
         match self.core.create_object(spec) {
-            Ok(id) => Ok((id, record)),
+            Ok(id) => {
+                self.objects.records.own(record, id);
+                Ok((id, record))
+            }
             Err(error) => {
                 self.objects.records.give_back(record, pages);
                 Err(error.into())

@@ -7,6 +7,7 @@ pub(super) mod completion_queue;
 pub(super) mod effects;
 pub(super) mod eviction_batch;
 pub(super) mod store_ranges;
+mod store_room;
 pub(super) mod stores;
 pub(super) mod transfer_table;
 
@@ -24,7 +25,7 @@ use freehold_core::effect::Holder;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
-use freehold_driver::End;
+use freehold_driver::{End, RecordSearch};
 use freehold_linux::Errno;
 use freehold_store::{Due, PageLease, Record, Slot, Store, StoreError, Urgency};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub(super) struct Io {
     pub(super) submitted: bool,
     /// What waits for a word in a run in lockstep.
     pub(super) lockstep: Lockstep,
+    /// Where the store is looked through for room.
+    record_search: RecordSearch,
 }
 
 impl Io {
@@ -59,6 +62,7 @@ impl Io {
             loans: Vec::new(),
             submitted: false,
             lockstep: Lockstep::default(),
+            record_search: RecordSearch::default(),
         })
     }
 }
@@ -304,7 +308,7 @@ impl Engine {
     }
 
     fn finish_eviction(&mut self, slot: Slot) -> Result<(), StoreError> {
-        let loan = self.io.store.finish_write(slot)?;
+        let loan = self.finish_write(slot)?;
         self.give_back(loan);
         Ok(())
     }

@@ -1,20 +1,28 @@
 //! Which records of the store belong to which object: ranges, first fit.
 
+use freehold_core::id::ObjectId;
 use std::collections::BTreeMap;
 
-/// Free ranges, by their first number.
+/// Free ranges, by their first number, and whose the others are.
 #[derive(Debug)]
 pub(crate) struct StoreRanges {
+    count: u32,
     free: BTreeMap<u32, u32>,
+    owners: BTreeMap<u32, ObjectId>,
     /// Numbers in them.
     left: u32,
+    /// Numbers given back so far.
+    given_back: u64,
 }
 
 impl StoreRanges {
     pub(crate) fn new(count: u32) -> Self {
         Self {
+            count,
             free: BTreeMap::from([(0, count)]),
+            owners: BTreeMap::new(),
             left: count,
+            given_back: 0,
         }
     }
 
@@ -29,14 +37,37 @@ impl StoreRanges {
         Some(first)
     }
 
+    /// How many numbers there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// A range that was taken is an object's.
+    pub(crate) fn own(&mut self, first: u32, object: ObjectId) {
+        self.owners.insert(first, object);
+    }
+
+    /// The last object whose range begins at or before a number, and where it begins.
+    pub(crate) fn owner(&self, number: u32) -> Option<(u32, ObjectId)> {
+        let (first, object) = self.owners.range(..=number).next_back()?;
+        Some((*first, *object))
+    }
+
     /// How many numbers are free.
     pub(crate) fn left(&self) -> u32 {
         self.left
     }
 
+    /// How many numbers have been given back so far.
+    pub(crate) fn given_back(&self) -> u64 {
+        self.given_back
+    }
+
     /// Gives a range back.
     pub(crate) fn give_back(&mut self, first: u32, count: u32) {
         self.left += count;
+        self.given_back += u64::from(count);
+        self.owners.remove(&first);
         let (mut first, mut count) = (first, count);
         if let Some((&before, &length)) = self.free.range(..first).next_back()
             && before + length == first
