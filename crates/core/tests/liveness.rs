@@ -216,3 +216,40 @@ fn a_page_that_stays_serves_who_waited_for_its_frame() {
     world.complete_all();
     nobody_waits(&world);
 }
+
+/// A lock makes no claim. Where no page can leave for it, it fails, and is not tried with one page after the other.
+#[test]
+fn a_lock_for_which_no_page_can_leave_fails() {
+    for stays in [false, true] {
+        let mut world = World::new(&Shape {
+            frames: 16,
+            reservations: vec![(16, ReservationKind::Hard)],
+            objects: vec![(ObjectKind::Private, 32, Regime::Conserve)],
+            views: Vec::new(),
+            tasks: vec![Some(0)],
+        });
+        for page in 0..16 {
+            settled(&mut world, 0, 0, page, true);
+        }
+        let (reservation, object) = (world.reservations[0], world.objects[0]);
+        let range = World::range(20, 4);
+        world.memory.lock(reservation, object, range).expect("it may");
+        world.drain();
+        let mut attempts = 0;
+        while !world.outstanding.is_empty() {
+            attempts += 1;
+            assert!(attempts < 200, "it goes on for ever");
+            if stays {
+                world.keep(0);
+            } else {
+                world.complete(0, true);
+            }
+        }
+        assert!(world.locked.is_empty(), "it has failed");
+        let again = world.memory.lock(reservation, object, range);
+        again.expect("the next one is as good as the first");
+        world.drain();
+        world.complete_all();
+        assert_eq!(world.locked, [reservation]);
+    }
+}

@@ -3,8 +3,9 @@
 
 mod support;
 
-use freehold_core::units::{FrameCount, PageCount};
-use freehold_server::{Settings, StoreMedium};
+use freehold_core::limits::PageRange;
+use freehold_core::units::{FrameCount, PageCount, PageIndex};
+use freehold_server::{EngineError, Settings, StoreMedium};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use support::{Client, Server, client};
@@ -220,5 +221,31 @@ fn records_that_nobody_needs_make_room_in_a_full_store() {
     }
     let stats = server.shared.engine().store().stats();
     assert_eq!((stats.failed_reads, stats.failed_writes), (0, 0), "{stats:?}");
+    server.check();
+}
+
+#[test]
+fn a_lock_whose_pages_find_no_room_in_a_full_store_fails() {
+    let settings = Settings {
+        store: StoreMedium::Compressed { bytes: 4_096 },
+        ..Settings::new(FrameCount::new(512))
+    };
+    let server = Server::with(&settings);
+    let client = Client::start(&server, "client_main");
+    let reservation = server.reserve(64);
+    let task = client.task(Some(reservation));
+    let (object, descriptor) = server.region("a", 200, false);
+    let mapped = client.map(task, object, &descriptor, 200);
+    // 36 are in the store, and some more on their way: there is room for 64.
+    assert_eq!(client.ask(&[client::FILL, mapped.number, 0, 100, 1]), 0);
+    let range = PageRange {
+        first: PageIndex::new(150),
+        count: PageCount::new(40),
+    };
+    server.shared.engine().lock(reservation, object, range).unwrap();
+    server.until("it has failed", |engine| {
+        engine.is_locked(reservation) == Err(EngineError::LockFailed)
+    });
+    assert!(server.shared.engine().store().stats().failed_writes > 0);
     server.check();
 }

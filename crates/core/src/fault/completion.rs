@@ -285,10 +285,15 @@ impl Memory {
     fn give_up_for(&mut self, claimant: HolderIndex, failure: FaultFailure) {
         let reclaimed = self.policy(claimant).is_reclaimed();
         let waits = !reclaimed || self.admission_reclaim.frames == 0;
-        if waits && !self.account_of(claimant).claims.is_empty() && self.account_of(claimant).uncommitted_supply() < 0 {
+        let account = self.account_of(claimant);
+        let supply = account.uncommitted_supply();
+        if waits && !account.claims.is_empty() && supply < 0 {
             self.refuse_first_claim(claimant, failure);
         } else if reclaimed {
             self.refuse_debtor();
+        } else if account.claims.is_empty() && supply <= 0 {
+            // It wants a frame without a claim to it, and would have one page after the other tried for ever.
+            self.fail_lock(claimant);
         }
         self.step.store_failed = true;
         self.call_for_service(claimant);
