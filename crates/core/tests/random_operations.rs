@@ -228,6 +228,14 @@ fn run(name: &str, mix: Mix) {
             for _ in 0..steps {
                 step(&mut world, &mut random, mix);
             }
+            for _ in 0..8 * usize::from(mix.locks) {
+                lock_or_unlock(&mut world, &mut random);
+            }
+            match random.below(3) {
+                0 if mix.failures => no_page_moves(&mut world, |world| world.complete(0, true)),
+                1 if mix.foreign => no_page_moves(&mut world, World::keep_or_complete),
+                _ => {}
+            }
             settle(&mut world);
         });
         assert!(
@@ -235,6 +243,16 @@ fn run(name: &str, mix: Mix) {
             "suite {name} fails with seed {seed} within {steps} operations"
         );
         done += steps;
+    }
+}
+
+/// From now on no page leaves: what that makes others try comes to an end.
+fn no_page_moves(world: &mut World, answer: impl Fn(&mut World)) {
+    let mut left = 20_000;
+    while !world.outstanding.is_empty() {
+        assert!(left > 0, "requests are made for ever");
+        left -= 1;
+        answer(world);
     }
 }
 

@@ -121,6 +121,15 @@ impl World {
         self.drain();
     }
 
+    /// Answers the first request: a page that is to leave stays.
+    pub(crate) fn keep_or_complete(&mut self) {
+        let before = self.outstanding.len();
+        self.keep(0);
+        if self.outstanding.len() >= before && self.outstanding.first().is_some_and(|asked| asked.1 == Request::Fill) {
+            self.complete(0, false);
+        }
+    }
+
     /// The page is written without a fault, where the core can still have that stored.
     pub(crate) fn write_unseen(&mut self, object: ObjectId, page: PageIndex) {
         let key = (object, page);
