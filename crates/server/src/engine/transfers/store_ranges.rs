@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 pub(crate) struct StoreRanges {
     count: u32,
     free: BTreeMap<u32, u32>,
-    owners: BTreeMap<u32, ObjectId>,
-    /// Numbers in them.
+    /// Numbers in the free ranges.
     left: u32,
+    /// By the first number of each range that is an object's.
+    owners: BTreeMap<u32, ObjectId>,
     /// Numbers given back so far.
     given_back: u64,
 }
@@ -20,8 +21,8 @@ impl StoreRanges {
         Self {
             count,
             free: BTreeMap::from([(0, count)]),
-            owners: BTreeMap::new(),
             left: count,
+            owners: BTreeMap::new(),
             given_back: 0,
         }
     }
