@@ -42,6 +42,8 @@ pub(crate) struct Member {
     /// Name, and what it is in.
     pub(crate) tasks: BTreeMap<u32, (String, Option<String>)>,
     pub(crate) objects: BTreeMap<u32, u32>,
+    /// How often an open object was opened again and not yet closed as often.
+    pub(crate) again: BTreeMap<u32, u32>,
     pub(crate) mappings: BTreeMap<u32, Mapping>,
 }
 

@@ -69,6 +69,7 @@ pub(crate) fn come(history: &mut History) {
         memberships: BTreeMap::new(),
         tasks: BTreeMap::new(),
         objects: BTreeMap::new(),
+        again: BTreeMap::new(),
         mappings: BTreeMap::new(),
     });
 }
@@ -303,9 +304,12 @@ fn open_region(history: &mut History, at: usize) {
         words: vec![0; pages as usize],
         openings: 0,
     });
-    // What a connection has open already keeps its handle.
-    if history.model.members[at].objects.insert(handle, region).is_none() {
+    // What a connection has open already keeps its handle, until it is closed as often.
+    let member = &mut history.model.members[at];
+    if member.objects.insert(handle, region).is_none() {
         row.openings += 1;
+    } else {
+        *member.again.entry(handle).or_default() += 1;
     }
 }
 
@@ -317,6 +321,10 @@ fn close_object(history: &mut History, at: usize) {
         return refused(&heard, Refusal::Unknown, "an object that is not open");
     }
     assert_eq!(heard, Heard::Done);
+    if let Some(again) = member.again.get_mut(&object).filter(|again| **again > 0) {
+        *again -= 1;
+        return;
+    }
     let region = member.objects.remove(&object).unwrap();
     history.model.close(region);
 }
