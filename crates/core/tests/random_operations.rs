@@ -9,7 +9,7 @@ mod common;
 use common::{Random, Shape, World};
 use freehold_core::error::RemoveError;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
-use freehold_core::units::PageIndex;
+use freehold_core::units::{FrameCount, PageIndex};
 use freehold_core::{Foresight, ReadAhead};
 
 fn operations() -> u64 {
@@ -194,7 +194,7 @@ fn come_or_go(world: &mut World, random: &mut Random) {
         let _gone_already = world.memory.release(reservation);
         world.drain();
         let view = freehold_core::limits::ReservationSpec {
-            capacity: freehold_core::units::FrameCount::new(2 + random.below(8) as u32),
+            capacity: FrameCount::new(2 + random.below(8) as u32),
             kind: ReservationKind::Hard,
         };
         // A successor may find no room yet; then the slot stays empty until another try.
@@ -231,11 +231,20 @@ fn run(name: &str, mix: Mix) {
             for _ in 0..8 * usize::from(mix.locks) {
                 lock_or_unlock(&mut world, &mut random);
             }
+            if random.chance(2) {
+                // Refused where so many are promised.
+                let _ = world
+                    .memory
+                    .reclaim_for_admission(FrameCount::new(1 + random.below(8) as u32));
+                world.drain();
+            }
             match random.below(3) {
                 0 if mix.failures => no_page_moves(&mut world, |world| world.complete(0, true)),
                 1 if mix.foreign => no_page_moves(&mut world, World::keep_or_complete),
                 _ => {}
             }
+            world.memory.stop_reclaim();
+            world.drain();
             settle(&mut world);
         });
         assert!(

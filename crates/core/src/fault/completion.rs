@@ -218,8 +218,8 @@ impl Memory {
         self.account(claimant).kept += 1;
         let account = self.account_of(claimant);
         // Where every claim still has a frame coming, of the same batch, there is none to refuse: the next that stays
-        // looks again.
-        let provided = !account.claims.is_empty() && account.uncommitted_supply() >= 0;
+        // looks again. What is reclaimed for an admission comes to no claim.
+        let provided = !self.reclaims_for(claimant) && !account.claims.is_empty() && account.uncommitted_supply() >= 0;
         if !provided && account.kept > self.evictable_for(claimant) {
             self.account(claimant).kept = 0;
             self.admission_reclaim.in_vain |= self.policy(claimant).is_reclaimed();
@@ -281,10 +281,15 @@ impl Memory {
         Stayed { holder, claimant }
     }
 
+    /// Whether what comes to this holder is for an admission.
+    fn reclaims_for(&self, claimant: HolderIndex) -> bool {
+        self.policy(claimant).is_reclaimed() && self.admission_reclaim.frames > 0
+    }
+
     /// Whoever waited for a frame that does not come gets an error.
     fn give_up_for(&mut self, claimant: HolderIndex, failure: FaultFailure) {
         let reclaimed = self.policy(claimant).is_reclaimed();
-        let waits = !reclaimed || self.admission_reclaim.frames == 0;
+        let waits = !self.reclaims_for(claimant);
         let account = self.account_of(claimant);
         let supply = account.uncommitted_supply();
         if waits && !account.claims.is_empty() && supply < 0 {
