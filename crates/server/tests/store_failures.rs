@@ -247,5 +247,11 @@ fn a_lock_whose_pages_find_no_room_in_a_full_store_fails() {
         engine.is_locked(reservation) == Err(EngineError::LockFailed)
     });
     assert!(server.shared.engine().store().stats().failed_writes > 0);
+    let view = server.shared.engine().view().unwrap();
+    assert_eq!(
+        view.reservations[0].lists.locked.get(),
+        0,
+        "what it had locked is unlocked"
+    );
     server.check();
 }

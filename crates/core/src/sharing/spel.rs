@@ -126,6 +126,13 @@ impl Memory {
         self.step.lock_pace.room = pages.get().into();
     }
 
+    /// Whether pages that are to be locked for a reservation are still on their way in. O(1).
+    #[must_use]
+    pub fn brings_locked_pages(&self, reservation: ReservationId) -> bool {
+        let holder = self.holder_of_reservation(reservation);
+        holder.is_some_and(|holder| self.account_of(holder).lists.locked_coming() > 0)
+    }
+
     pub(crate) fn locks_can_go_on(&self) -> bool {
         self.step.lock_pace.in_progress > 0 && self.step.lock_pace.room > 0
     }

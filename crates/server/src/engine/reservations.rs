@@ -7,12 +7,12 @@ use crate::engine::tasks::Task;
 
 use crate::error::EngineError;
 use crate::settings::Settings;
-use freehold_core::error::AdmitError;
+use freehold_core::error::{AdmitError, LockError};
 use freehold_core::frames::Frames;
 use freehold_core::id::ReservationId;
 use freehold_core::limits::ReservationKind;
 use freehold_core::limits::{PageRange, ReservationSpec};
-use freehold_core::units::{FrameCount, PageCount};
+use freehold_core::units::{FrameCount, PageCount, PageIndex};
 
 /// How a reservation's lock ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +33,15 @@ pub(crate) struct Reservation {
     /// Nobody holds it any more: it ends with its last task.
     pub(crate) released: bool,
     pub(crate) locking: Locking,
+    /// What its last lock is to lock, or what of that is still to be unlocked since it has failed.
+    pub(crate) lock: Option<(ObjectKey, PageRange)>,
 }
 
 /// Pages that a lock brings in with one step: each may have to be copied from the page cache.
 const LOCKED: PageCount = PageCount::new(16);
+
+/// Pages of a lock that has failed which are unlocked with one step.
+const UNLOCKED: u32 = 64;
 
 /// All reservations.
 #[derive(Debug)]
@@ -140,6 +145,7 @@ impl Engine {
                 tasks: 0,
                 released: false,
                 locking: Locking::Idle,
+                lock: None,
             });
         }
         self.use_spare();
@@ -181,13 +187,16 @@ impl Engine {
     /// [`EngineError::Lock`], [`EngineError::NoSuchReservation`].
     pub fn lock(&mut self, reservation: ReservationId, object: ObjectKey, range: PageRange) -> Result<(), EngineError> {
         self.step(|engine| {
-            if engine.reservation(reservation).is_none() {
-                return Err(EngineError::NoSuchReservation);
+            let row = engine.reservation(reservation).ok_or(EngineError::NoSuchReservation)?;
+            if row.locking == Locking::Failed {
+                // Nobody has been told yet, and not all of it is unlocked.
+                return Err(LockError::InProgress.into());
             }
             engine.core.allow_locking(LOCKED);
             engine.core.lock(reservation, object, range)?;
             if let Some(row) = engine.reservation_mut(reservation) {
                 row.locking = Locking::UnderWay;
+                row.lock = Some((object, range));
             }
             Ok(())
         })
@@ -209,7 +218,7 @@ impl Engine {
     /// Whether the reservation's last lock is complete.
     ///
     /// # Errors
-    /// [`EngineError::LockFailed`], [`EngineError::NoSuchReservation`].
+    /// [`EngineError::LockFailed`]: none of its pages is locked. [`EngineError::NoSuchReservation`].
     pub fn is_locked(&mut self, reservation: ReservationId) -> Result<bool, EngineError> {
         self.step(|engine| engine.core.allow_locking(LOCKED));
         let row = self
@@ -218,11 +227,37 @@ impl Engine {
         match row.locking {
             Locking::Idle => Ok(true),
             Locking::UnderWay => Ok(false),
-            Locking::Failed => {
-                row.locking = Locking::Idle;
-                Err(EngineError::LockFailed)
-            }
+            Locking::Failed => self.unlock_some(reservation),
         }
+    }
+
+    /// Unlocks pages that a failed lock has locked; false as long as there are more.
+    fn unlock_some(&mut self, reservation: ReservationId) -> Result<bool, EngineError> {
+        if self.core.brings_locked_pages(reservation) {
+            // They are locked when they come.
+            return Ok(false);
+        }
+        let row = self.reservation_mut(reservation);
+        let Some((object, pages)) = row.and_then(|row| row.lock.take()) else {
+            if let Some(row) = self.reservation_mut(reservation) {
+                row.locking = Locking::Idle;
+            }
+            return Err(EngineError::LockFailed);
+        };
+        let range = |first: u32, count: u32| PageRange {
+            first: PageIndex::new(first),
+            count: PageCount::new(count),
+        };
+        let (first, count) = (pages.first.get(), pages.count.get());
+        let now = count.min(UNLOCKED);
+        for page in first..first + now {
+            // Those to which it has not come are not locked. Where frames lack to share one again, it stays so.
+            let _ = self.unlock(reservation, object, range(page, 1));
+        }
+        if let Some(row) = self.reservation_mut(reservation).filter(|_| count > now) {
+            row.lock = Some((object, range(first + now, count - now)));
+        }
+        Ok(false)
     }
 
     /// Unlocks pages.
