@@ -186,11 +186,16 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Lock`], [`EngineError::NoSuchReservation`].
     pub fn lock(&mut self, reservation: ReservationId, object: ObjectKey, range: PageRange) -> Result<(), EngineError> {
-        self.step(|engine| {
-            let row = engine.reservation(reservation).ok_or(EngineError::NoSuchReservation)?;
-            if row.locking == Locking::Failed {
-                // Nobody has been told yet, and not all of it is unlocked.
+        // Whoever waited for the last one may be gone.
+        while self.has_failed_lock(reservation) {
+            if self.core.brings_locked_pages(reservation) {
                 return Err(LockError::InProgress.into());
+            }
+            let _ = self.unlock_some(reservation);
+        }
+        self.step(|engine| {
+            if engine.reservation(reservation).is_none() {
+                return Err(EngineError::NoSuchReservation);
             }
             engine.core.allow_locking(LOCKED);
             engine.core.lock(reservation, object, range)?;
@@ -229,6 +234,11 @@ impl Engine {
             Locking::UnderWay => Ok(false),
             Locking::Failed => self.unlock_some(reservation),
         }
+    }
+
+    fn has_failed_lock(&self, reservation: ReservationId) -> bool {
+        self.reservation(reservation)
+            .is_some_and(|row| row.locking == Locking::Failed)
     }
 
     /// Unlocks pages that a failed lock has locked; false as long as there are more.
