@@ -1,8 +1,9 @@
 //! Faults that wait to be looked at: one of each thread.
 //!
-//! A thread waits at one address at a time. Where a signal interrupts its wait and it touches something again, the
-//! kernel tells of it once more; what it touched last is what it waits for. So a client can have no more faults here
-//! than threads, of which the system bounds each user's number.
+//! A thread waits at one address at a time. Where a signal interrupts its wait and its handler touches something, the
+//! kernel tells of that too, and what the thread touched last is what it waits for. What it touched before may come
+//! here later, because it was put off elsewhere; the thread touches that again when its handler has returned. So a
+//! client can have no more faults here than threads, of which the system bounds each user's number.
 
 use crate::engine::faults::FaultMessage;
 use std::collections::{BTreeSet, VecDeque, vec_deque};
@@ -18,8 +19,9 @@ pub(crate) struct FaultQueue {
 }
 
 impl FaultQueue {
-    /// Lets a fault wait behind the others; in the place of an earlier one of its thread. False where there are too
-    /// many whose threads are not known. O(log waiting), O(waiting) where the thread waits already.
+    /// Lets a fault wait behind the others; in the place of an earlier one of its thread, and not at all where the
+    /// thread has touched something since. False where there are too many whose threads are not known. O(log waiting),
+    /// O(waiting) where the thread waits already.
     pub(crate) fn push(&mut self, fault: FaultMessage) -> bool {
         let known = fault.thread != 0;
         if known && self.threads.insert(fault.thread) {
@@ -31,7 +33,9 @@ impl FaultQueue {
             earlier.thread == fault.thread && (known || (earlier.which, earlier.address) == place)
         };
         if let Some(earlier) = self.faults.iter_mut().find(same) {
-            *earlier = fault;
+            if fault.since >= earlier.since {
+                *earlier = fault;
+            }
             return true;
         }
         let room = self.faults.len() < NAMELESS;
@@ -88,6 +92,21 @@ mod tests {
             thread,
             since: Instant::ZERO,
         }
+    }
+
+    #[test]
+    fn what_a_thread_touched_before_its_handler_waits_takes_no_place() {
+        let mut queue = FaultQueue::default();
+        let told_at = |fault: FaultMessage, since: u64| FaultMessage {
+            since: Instant::new(since),
+            ..fault
+        };
+        let (interrupted, of_the_handler) = (told_at(fault(1, 10), 5), told_at(fault(1, 20), 6));
+        // The first was put off while an address space changed.
+        for fault in [of_the_handler, interrupted] {
+            assert!(queue.push(fault));
+        }
+        assert_eq!(addresses(queue), [20]);
     }
 
     fn addresses(queue: FaultQueue) -> Vec<u64> {
