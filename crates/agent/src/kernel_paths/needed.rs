@@ -188,13 +188,22 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_
 
 /// The program's `ioctl`. Where it wants to watch memory that is managed, the memory is given back first.
 ///
+/// What it watches looks managed to the agent, whoever watches it. So orders about what was there before are carried
+/// out first: they would take the pages that the program puts there.
+///
 /// # Safety
 /// As the kernel's.
 pub(crate) unsafe fn control(fd: usize, request: usize, argument: usize) -> Answer {
     // SAFETY: the program's own call.
     let call = || unsafe { sys::call5(sys::IOCTL, fd, request, argument, 0, 0) };
+    if request != userfault::REQUEST_REGISTER {
+        return call();
+    }
+    if let Some(process) = hooks::client_process() {
+        mailbox::ask(process, mailbox::CARRY_OUT, [0; 2], || ());
+    }
     let answer = call();
-    if answer != Err(Errno::BUSY) || request != userfault::REQUEST_REGISTER {
+    if answer != Err(Errno::BUSY) {
         return answer;
     }
     // SAFETY: the kernel has read it.

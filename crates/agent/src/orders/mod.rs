@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply, Shortage};
+use freehold_protocol::channel::{Action, Channel, ORDERS, Order, Outcome, Position, Reply, Shortage};
 
 use crate::client::{Client, STAGED};
 use crate::orders::move_guard::Settled;
@@ -33,6 +33,9 @@ struct Agent {
 
 /// The orders that are carried out together.
 pub(crate) type Batch = [Option<Order>; STAGED];
+
+/// Batches that the orders of a full ring make.
+pub(crate) const BATCHES: usize = ORDERS.div_ceil(STAGED);
 
 /// Nanoseconds between two tries where the kernel says to try again.
 const NAP: usize = 200_000;

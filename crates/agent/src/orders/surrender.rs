@@ -130,7 +130,6 @@ impl Round<'_> {
 
     /// A page that would not move with its neighbours: how it ended, where that is not noted yet.
     fn one_page(&mut self, at: usize, from: usize) -> Option<Outcome> {
-        const POPULATE_WRITE: usize = 23;
         let mut staging = self.client.staging;
         let mut tries = 0;
         while tries < TRIES {
@@ -145,8 +144,7 @@ impl Round<'_> {
                 // Shared with a forked child, or was: a write gives the program a page of its own. The server is told,
                 // and has it written before it goes.
                 (_, Some(Errno::BUSY)) => {
-                    // SAFETY: the program's content stays as it is.
-                    let _ = unsafe { sys::own::madvise(from, PAGE, POPULATE_WRITE) };
+                    self.have_own(from);
                     if self
                         .batch
                         .get(at)
@@ -170,6 +168,20 @@ impl Round<'_> {
             }
         }
         Some(Outcome::Busy)
+    }
+
+    /// Gives the program a page of its own at an address, in managed memory only: elsewhere, and in place of what has
+    /// been moved there since the order was given, the kernel would put zeros, or wait for a server of the program's.
+    fn have_own(&self, page: usize) {
+        const POPULATE_WRITE: usize = 23;
+        let Some(process) = process::process().filter(|process| process.moves.begin_out(self.settled)) else {
+            return;
+        };
+        if userfault::is_registered(self.client.descriptors.private, page, PAGE).is_ok() {
+            // SAFETY: the program's content stays as it is.
+            let _ = unsafe { sys::own::madvise(page, PAGE, POPULATE_WRITE) };
+        }
+        process.moves.end_out();
     }
 
     /// The kernel moves only pages that may be written, and whose protection key and lock are those of the area that

@@ -51,6 +51,8 @@ pub(crate) const LOCK_NOT: u32 = 9;
 pub(crate) const UNLOCK: u32 = 10;
 /// Wait until the server has been told of all that has happened to the address space.
 pub(crate) const AWAIT_TOLD: u32 = 13;
+/// Carry out all orders that the server has given so far.
+pub(crate) const CARRY_OUT: u32 = 15;
 /// Tell the server of the [`Note`] whose address is the first argument.
 pub(crate) const STRANGER: u32 = 20;
 
@@ -154,6 +156,12 @@ pub(crate) fn answer(client: &'static Client, session: &mut Connection, meanwhil
         }
         AWAIT_TOLD => {
             told::await_all(client, process, session, meanwhile);
+            true
+        }
+        CARRY_OUT => {
+            for _ in 0..orders::BATCHES {
+                meanwhile();
+            }
             true
         }
         TEXT => {
