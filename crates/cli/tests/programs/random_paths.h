@@ -37,6 +37,28 @@ static void by_splice(struct owner *me, struct area *area, unsigned first, unsig
     close(ends[0]), close(ends[1]);
 }
 
+/* Has a ring do something, and waits for it. The kernel gives a request up (ECANCELED) where signals keep it from
+ * starting a thread of its own for it: then it is asked for again. */
+static int by_a_ring(struct owner *me, int ring, unsigned char *rings, const struct io_uring_params *of, struct io_uring_sqe *entries,
+                     struct io_uring_sqe wanted) {
+    struct area *area = 0;
+    unsigned *tail = (void *)(rings + of->sq_off.tail), *array = (void *)(rings + of->sq_off.array);
+    unsigned *head = (void *)(rings + of->cq_off.head), *end = (void *)(rings + of->cq_off.tail);
+    int result = -ECANCELED;
+    while (result == -ECANCELED) {
+        unsigned at = *tail & (of->sq_entries - 1);
+        entries[at] = wanted;
+        array[at] = at;
+        __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+        while (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0) < 0) MUST(errno == EINTR);
+        while (__atomic_load_n(end, __ATOMIC_ACQUIRE) == *head)
+            if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS, 0, 0) < 0) MUST(errno == EINTR);
+        result = ((struct io_uring_cqe *)(void *)(rings + of->cq_off.cqes))[*head & (of->cq_entries - 1)].res;
+        __atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+    }
+    return result;
+}
+
 /* Reads and writes of a file by a ring, with buffers that are registered or not. */
 static void by_ring(struct owner *me, struct area *area, unsigned first, unsigned count) {
     if (is_any(area, first, count, GONE | UNREADABLE | UNWRITABLE | GUARDED)) return;
@@ -51,7 +73,6 @@ static void by_ring(struct owner *me, struct area *area, unsigned first, unsigne
     struct iovec all = {WHERE(first), count * PAGE};
     int is_fixed = below(me, 2) && !syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &all, 1);
     for (int writes = 1; writes >= 0; writes--) {
-        unsigned *tail = (void *)(rings + of.sq_off.tail), *array = (void *)(rings + of.sq_off.array), at = *tail & (of.sq_entries - 1);
         uint64_t words[PAGE / 8];
         if (!writes) for (unsigned page = 0; page < count; page++) {
             MUST(pread(file, words, PAGE, page * PAGE) == (ssize_t)PAGE);
@@ -59,20 +80,11 @@ static void by_ring(struct owner *me, struct area *area, unsigned first, unsigne
             area->tag[first + page] = fill(me, words);
             MUST(pwrite(file, words, PAGE, page * PAGE) == (ssize_t)PAGE);
         }
-        entries[at] = (struct io_uring_sqe){.opcode = is_fixed ? writes ? IORING_OP_WRITE_FIXED : IORING_OP_READ_FIXED
-                                                    : writes ? IORING_OP_WRITE : IORING_OP_READ,
-                                            .fd = file, .addr = (uint64_t)WHERE(first), .len = count * PAGE};
-        array[at] = at;
-        __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-        long done;
-        while ((done = syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0)) < 0) MUST(errno == EINTR);
-        unsigned *head = (void *)(rings + of.cq_off.head), *end = (void *)(rings + of.cq_off.tail);
-        while (__atomic_load_n(end, __ATOMIC_ACQUIRE) == *head)
-            if (syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS, 0, 0) < 0) MUST(errno == EINTR);
-        struct io_uring_cqe *cqe = (void *)(rings + of.cq_off.cqes);
-        int result = cqe[*head & (of.cq_entries - 1)].res;
+        struct io_uring_sqe wanted = {.opcode = is_fixed ? writes ? IORING_OP_WRITE_FIXED : IORING_OP_READ_FIXED
+                                                         : writes ? IORING_OP_WRITE : IORING_OP_READ,
+                                      .fd = file, .addr = (uint64_t)WHERE(first), .len = count * PAGE};
+        int result = by_a_ring(me, ring, rings, &of, entries, wanted);
         if (result != (int)(count * PAGE)) fail(me, area, first, "a ring's result", (unsigned)result, count * PAGE);
-        __atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
     }
     for (unsigned page = first; page < first + count; page++) has(area, page, area->tag[page]), look(me, area, page, "read by a ring");
     NOTE("ring, fixed %d, %p and %u pages", is_fixed, WHERE(first), count);
