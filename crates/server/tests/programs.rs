@@ -95,6 +95,29 @@ fn a_child_of_a_parent_that_takes_many_steps_to_look_through_has_its_memory_too(
 }
 
 #[test]
+fn what_was_dropped_just_before_a_fork_the_child_has_from_the_store() {
+    const PAGES: u64 = 300;
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(PAGES);
+    program.fill(memory, 0, PAGES, 1);
+    let mut between = 0;
+    for round in 0..20 {
+        assert_eq!(program.wrong(memory, 0, PAGES, 1), 0);
+        // Pages that could not be demoted leave from where the program has them: what the store has is dropped.
+        assert_eq!(program.ask(&[client::BUSY, 1]), 0);
+        assert_eq!(program.wrong_alone(memory, 10 * round, 6, 1), 0);
+        assert_eq!(program.ask(&[client::BUSY, 0]), 0);
+        let forked = program.ask(&[client::FORK_BETWEEN, memory, 0, PAGES, 1]);
+        assert_eq!(forked >> 1, 0, "round {round}");
+        between += forked & 1;
+        server.check();
+    }
+    assert!(between > 0, "no fork was between a drop and its answer");
+}
+
+#[test]
 fn a_program_uses_no_more_frames_than_it_reserved() {
     let server = Server::start(512);
     let program = Client::program(&server);

@@ -66,6 +66,9 @@ pub(crate) const LOSING: u64 = 19;
 pub(crate) const TELL: u64 = 20;
 /// As [`CHECK`], one thread.
 pub(crate) const CHECK_ALONE: u64 = 21;
+/// Mapping, first page, count, seed: another thread looks at these pages, and the program forks when its agent has
+/// dropped one and not said so. 1 if that came about, and 2 for each page that was wrong in the child.
+pub(crate) const FORK_BETWEEN: u64 = 22;
 /// Reading raised SIGBUS.
 pub(crate) const ERROR: u64 = u64::MAX;
 

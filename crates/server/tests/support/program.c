@@ -44,6 +44,8 @@ static _Atomic uint32_t agent_thread;
 static _Atomic int deaf;
 /* Orders are answered "busy". */
 static _Atomic int busy;
+/* A page that is dropped is told of only when this ends; so many so far. */
+static _Atomic int slow, dropped;
 /* Orders are carried out, and what was taken is neither handed over nor answered; so many so far. */
 static _Atomic int losing, lost;
 /* A page that the agent itself touches before each order, and drops again. */
@@ -67,14 +69,19 @@ static void enroll(int fd, void *base, size_t length, uint64_t mode)
     if (ioctl(fd, UFFDIO_REGISTER, &range)) die("register");
 }
 
-static int move_out(uint64_t address, unsigned char *to)
+/* A page that is shared with a child is the program's own first: what may have been written since is not dropped. */
+static int move_out(uint64_t address, unsigned char *to, int drops)
 {
     for (int attempt = 0; attempt < 64; attempt++) {
         struct uffdio_move move = { .dst = (uint64_t)to, .src = address, .len = PAGE };
         if (!ioctl(mover_fd, UFFDIO_MOVE, &move)) return 1;
         if (errno == ENOENT) return 4;
-        if (errno == EBUSY && attempt < 2) { madvise((void *)address, PAGE, MADV_POPULATE_WRITE); continue; }
-        if (errno == EBUSY) return 3;
+        if (errno == EBUSY) {
+            if (attempt == 2) return 3;
+            madvise((void *)address, PAGE, MADV_POPULATE_WRITE);
+            if (drops) return 3;
+            continue;
+        }
         if (errno != EAGAIN) return 5;
     }
     return 3;
@@ -87,7 +94,7 @@ static int obey(uint64_t first, uint64_t second, uint64_t address, int *used)
     if (action == 4) return 1;
     if (action == 1) return madvise((void *)address, pages * PAGE, MADV_DONTNEED) ? 5 : 1;
     unsigned char *to = staging + (*used)++ * PAGE;
-    int outcome = move_out(address, to);
+    int outcome = move_out(address, to, action == 3);
     if (outcome == 1 && action == 2) {
         if (slot >= transfer_pages) die("slot");
         if (memcmp(to, zeros, PAGE) == 0) outcome = 2;
@@ -113,8 +120,12 @@ static void *agent(void *unused)
             if (deaf) continue;
             volatile uint64_t *own = clumsy;
             if (own) { *own = 1; madvise((void *)own, PAGE, MADV_DONTNEED); }
-            if (losing) { if (move_out(address, staging + used++ * PAGE) == 1) lost++; continue; }
+            if (losing) { if (move_out(address, staging + used++ * PAGE, 0) == 1) lost++; continue; }
             uint64_t outcome = busy ? 3 : obey(first, second, address, &used);
+            if (outcome == 1 && (uint32_t)first == 3) {
+                dropped++;
+                while (slow) usleep(1000);
+            }
             _Atomic uint64_t *reply = channel->replies.entries[written % ORDERS];
             reply[0] = (first >> 32 << 32) | outcome;
             channel->replies.written = ++written;
@@ -246,6 +257,37 @@ static void lose(const uint64_t *w)
     tell_child(w);
 }
 
+static void *look_on(void *argument)
+{
+    uint64_t *w = argument;
+    for (uint64_t page = w[2]; page < w[2] + w[3]; page++) if (*word(w[1], page) != pattern(w[4], page)) _exit(3);
+    slow = 0;
+    return NULL;
+}
+
+/* Forks when the agent has dropped a page for another thread, which looks at all, and has not told of it. Whether that
+   came about, and how many pages were wrong in the child. */
+static uint64_t forked_between(const uint64_t *w)
+{
+    pthread_t thread;
+    dropped = 0;
+    slow = 1;
+    if (pthread_create(&thread, NULL, look_on, (void *)w)) die("thread");
+    while (!dropped && slow) usleep(100);
+    uint64_t between = slow;
+    pid_t child = fork();
+    if (child < 0) die("fork");
+    if (child == 0) {
+        uint64_t bad = 0;
+        for (uint64_t page = w[2]; page < w[2] + w[3]; page++) bad += *word(w[1], page) != pattern(w[4], page);
+        _exit(bad > 250 ? 250 : bad);
+    }
+    int status;
+    slow = 0;
+    if (waitpid(child, &status, 0) != child || pthread_join(thread, NULL)) die("wait");
+    return (WIFEXITED(status) ? WEXITSTATUS(status) : 999) << 1 | between;
+}
+
 static uint64_t command(const uint64_t *w, int fd)
 {
     switch (w[0]) {
@@ -290,6 +332,7 @@ static uint64_t command(const uint64_t *w, int fd)
     case 19: losing = w[1]; return 0;
     case 20: tell_child(w); return 0;
     case 21: return in_threads(w, 1, 1);
+    case 22: return forked_between(w);
     case 18: clumsy = word(w[1], w[2]); return 0;
     default: die("command"); return 0;
     }

@@ -11,6 +11,7 @@ use crate::engine::faults::fault_completion::page_range;
 use crate::engine::forks::LOOKED_AT;
 use crate::engine::forks::fork_pending::ForkCopy;
 use crate::engine::keys::ClientId;
+use crate::engine::orders::Follow;
 use crate::engine::private_memory::Where;
 use crate::engine::spaces::forsaken::Forsaken;
 use freehold_core::id::ObjectId;
@@ -86,14 +87,9 @@ impl Engine {
         }
         match self.place_at(fork_copy.object, fork_copy.page) {
             Some(Where::Slot(slot)) => self.give_slot(fork_child, fork_copy, slot),
+            Some(Where::Leaving) if self.is_stored(fork_copy) => self.read_stored(fork_child, fork_copy),
             Some(Where::Leaving) => false,
-            Some(Where::Nowhere) => {
-                if self.is_under_way(fork_copy.object, fork_copy.page) {
-                    return false;
-                }
-                fork_copy.reading = self.read_for(fork_child, fork_copy.object, fork_copy.page);
-                !fork_copy.reading && self.poison_for(fork_child, fork_copy)
-            }
+            Some(Where::Nowhere) => self.read_stored(fork_child, fork_copy),
             // It was in the page table after all, and the child has it.
             Some(Where::Client | Where::Lent | Where::Blank) => true,
             None => {
@@ -104,6 +100,24 @@ impl Engine {
                 coming.is_none() && self.poison_for(fork_child, fork_copy)
             }
         }
+    }
+
+    /// Whether the store has what a page on its way out held at the fork: it is dropped, and may have been by then.
+    fn is_stored(&self, fork_copy: &ForkCopy) -> bool {
+        let owner = self
+            .object(fork_copy.object)
+            .and_then(|row| self.client(row.private_client()?));
+        let follow = owner.and_then(|owner| owner.outbox.follow(fork_copy.object, fork_copy.page));
+        follow == Some(Follow::Discard)
+    }
+
+    /// Has a page read from the store for a child; false where it is not there yet.
+    fn read_stored(&mut self, fork_child: ClientId, fork_copy: &mut ForkCopy) -> bool {
+        if self.is_under_way(fork_copy.object, fork_copy.page) {
+            return false;
+        }
+        fork_copy.reading = self.read_for(fork_child, fork_copy.object, fork_copy.page);
+        !fork_copy.reading && self.poison_for(fork_child, fork_copy)
     }
 
     /// Copies a page of the transfer memory to a child; false where that cannot be yet.
@@ -224,8 +238,9 @@ impl Engine {
             let Some(fork_copy) = client.family.fork_pending.take(object, page) else {
                 continue;
             };
-            // What is being read comes from the store.
-            if (fork_copy.reading || !self.poison_for(fork_child, &fork_copy))
+            // What the store has comes from there.
+            let comes = fork_copy.reading || self.is_stored(&fork_copy);
+            if (comes || !self.poison_for(fork_child, &fork_copy))
                 && let Some(client) = self.client_mut(fork_child)
             {
                 client.family.fork_pending.put_off(&fork_copy);
@@ -300,6 +315,18 @@ impl Engine {
             }
             self.look_if_done(fork_child);
         }
+    }
+
+    /// Whether a child could not be given a page of its parent yet, which the parent must not change.
+    pub(in crate::engine) fn is_owed(&self, parent: ClientId, object: ObjectId, page: u32) -> bool {
+        let owes = self
+            .client(parent)
+            .is_some_and(|client| client.family.fork_children > 0);
+        let awaits = |fork_child: ClientId| {
+            self.client(fork_child)
+                .is_some_and(|client| client.family.fork_pending.has(object, page))
+        };
+        owes && self.fork_children_of(parent).into_iter().any(awaits)
     }
 
     /// A page of a parent has arrived in the transfer memory after its object was forgotten.

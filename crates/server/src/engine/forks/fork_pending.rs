@@ -172,6 +172,14 @@ impl ForkPending {
         Some(found(address, false))
     }
 
+    /// Whether a page that was looked at is still to be given.
+    pub(crate) fn has(&self, object: ObjectId, page: u32) -> bool {
+        let key = (object, page);
+        [&self.due, &self.late, &self.reading]
+            .into_iter()
+            .any(|pages| pages.contains_key(&key))
+    }
+
     /// A page that is to be given.
     pub(crate) fn put(&mut self, fork_copy: &ForkCopy) {
         self.due.insert((fork_copy.object, fork_copy.page), fork_copy.address);
@@ -318,6 +326,8 @@ mod tests {
         let given = pending.next().unwrap();
         assert_eq!(given.page, 0, "what is new comes before what was not to be had");
         assert!(pending.next().is_none() && !pending.has_more() && !pending.is_over());
+        let has = |page: u32| pending.has(object, page);
+        assert!(has(late.page) && has(read.page) && !has(given.page));
         pending.retry();
         assert_eq!(pending.next().map(|fork_copy| fork_copy.page), Some(late.page));
         assert!(

@@ -104,7 +104,8 @@ impl Engine {
             return false;
         };
         self.give_before(near.client, near.object, page);
-        let mapped = self.map_slot(near, page, slot, protection);
+        let owed = self.is_owed(near.client, near.object, page);
+        let mapped = !owed && self.map_slot(near, page, slot, protection);
         if mapped {
             self.set_place(near.object, page, Where::Client);
         }

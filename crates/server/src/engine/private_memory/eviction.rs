@@ -199,7 +199,9 @@ impl Engine {
         }
         let place = match (outcome, slot) {
             (Outcome::Done | Outcome::Dropped, Some(slot)) => Where::Slot(slot),
-            (Outcome::Done | Outcome::Dropped | Outcome::Zero, _) => Where::Blank,
+            // Dropped: the store has it.
+            (Outcome::Done | Outcome::Dropped, None) => Where::Nowhere,
+            (Outcome::Zero, _) => Where::Blank,
             (Outcome::Busy | Outcome::Refused | Outcome::Absent, _) => Where::Client,
         };
         self.note_refusal(id, outcome);
@@ -223,8 +225,8 @@ impl Engine {
                 self.end(page, Request::Evict, end);
             }
             (Follow::WriteBack(holder), Where::Slot(slot)) => self.write_slot(page, holder, slot),
-            (Follow::WriteBack(_), _) => self.evict_zeros(page),
-            (Follow::Discard, _) => {
+            (Follow::WriteBack(_), Where::Blank) => self.evict_zeros(page),
+            (Follow::WriteBack(_) | Follow::Discard, _) => {
                 self.set_private(page, Where::Nowhere);
                 self.end(page, Request::Evict, End::Done);
             }

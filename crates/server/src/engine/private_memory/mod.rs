@@ -148,6 +148,10 @@ impl Engine {
             return;
         }
         self.give_before(fault.client, page.object(), page.page().get());
+        if self.is_owed(fault.client, page.object(), page.page().get()) {
+            self.end_fault(name, fault, Installed::Later);
+            return;
+        }
         let installed = self.install(&fault, place, protection == Protection::Writable);
         if installed == Installed::Yes {
             self.set_private(page, Where::Client);
