@@ -74,9 +74,13 @@ impl Engine {
         for which in [Which::Shared, Which::Private] {
             self.listen_to_userfault(unconnected, which, false);
         }
-        let Some(old) = self.clients.remove(unconnected.index(), unconnected.generation()) else {
+        let Some(mut old) = self.clients.remove(unconnected.index(), unconnected.generation()) else {
             return;
         };
+        // Those that wait until children of its own have everything.
+        for fault in old.family.held.iter_mut() {
+            fault.client = id;
+        }
         self.rename_unconnected(id, unconnected, &old);
         let renamed = |fault: FaultMessage| FaultMessage { client: id, ..fault };
         self.step.again.extend(
@@ -126,14 +130,11 @@ impl Engine {
                 fault.client = id;
             }
         }
-        for (_, row) in self
-            .clients
-            .iter_mut()
-            .filter(|(_, row)| row.family.parent == Some(unconnected))
-        {
-            row.family.parent = Some(id);
-            if row.family.from == Some(unconnected) {
-                row.family.from = Some(id);
+        // Who is given pages of its may be a child of a child.
+        for (_, row) in self.clients.iter_mut() {
+            let names = [&mut row.family.parent, &mut row.family.from];
+            for name in names.into_iter().flatten().filter(|name| **name == unconnected) {
+                *name = id;
             }
         }
     }
