@@ -87,3 +87,38 @@ fn hundreds_of_children_live_at_the_same_time() {
         assert_eq!(said, "500 7\n");
     }
 }
+
+/// A program that is begun with what it takes to be managed, when the server has gone: it runs unmanaged, and so do the
+/// children that it forks.
+#[test]
+fn children_of_a_program_that_runs_unmanaged_do_so_too() {
+    let Some(program) = common::compiled("forks_and_maps") else {
+        return;
+    };
+    let told = common::freehold(&["exec", "--reserve", "4MiB", "--keep-going", "--", "env"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    assert!(told.status.success(), "{}", common::stderr(&told));
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    let variables: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .filter(|(name, _)| name.starts_with("FREEHOLD_") || *name == "LD_PRELOAD")
+        .collect();
+    if !variables.iter().any(|(name, _)| *name == "LD_PRELOAD") {
+        println!("not tested: {}", common::stderr(&told));
+        return;
+    }
+    let output = std::process::Command::new(program)
+        .envs(variables)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        output.status,
+        common::stderr(&output)
+    );
+}

@@ -170,13 +170,18 @@ fn filters() -> Option<u32> {
 /// holds what makes the memory that it inherited fault, and without that absent pages would be zeros.
 pub(crate) extern "C" fn forked() {
     if !filters::is_there()
-        && ANCESTOR.load(Ordering::Relaxed) != 0
+        && descends_from_client()
         && let Some(process) = process::process()
     {
         forks::inherit(process);
         join_forked(process);
         forks::restore_signals();
     }
+}
+
+/// Whether this process is, or was forked from, a client. What an unmanaged program forks never becomes one.
+pub(crate) fn descends_from_client() -> bool {
+    ANCESTOR.load(Ordering::Relaxed) != 0
 }
 
 /// A forked child becomes a client of its own. It is called with a lock of the C library held perhaps.

@@ -165,12 +165,13 @@ fn manages(flags: usize) -> bool {
     flags & MAP_TYPE == sys::MAP_PRIVATE && flags & sys::MAP_ANONYMOUS != 0 && flags & unsuited == 0
 }
 
-/// Whether this process is a client; a child that was made past the C library becomes one here, with its first memory.
+/// Whether this process is a client; a child of one that was made past the C library becomes one here, with its first
+/// call about memory.
 fn is_client(process: &Process) -> bool {
     loop {
         match process.phase.load(Ordering::Acquire) {
             process::READY => return true,
-            process::NOTHING => attach::join_forked(process),
+            process::NOTHING if attach::descends_from_client() => attach::join_forked(process),
             process::CONNECTING => sys::futex_wait(&process.phase, process::CONNECTING),
             _ => return false,
         }
@@ -184,8 +185,7 @@ pub(crate) fn is_managed() -> bool {
 
 /// This process, if new memory of it is managed.
 pub(crate) fn client_process() -> Option<&'static Process> {
-    let ready = |process: &&Process| process.phase.load(Ordering::Acquire) == process::READY;
-    process::process().filter(|process| !filters::is_there() && ready(process))
+    process::process().filter(|process| !filters::is_there() && is_client(process))
 }
 
 /// Has the server manage new memory, of whole pages: whether it does. Where it cannot, the memory stays the kernel's,
