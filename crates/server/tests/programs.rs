@@ -3,6 +3,9 @@
 
 mod support;
 
+use freehold_core::units::FrameCount;
+use freehold_server::{Settings, StoreMedium};
+use std::time::Duration;
 use support::{Client, Server, client};
 
 #[test]
@@ -115,6 +118,26 @@ fn what_was_dropped_just_before_a_fork_the_child_has_from_the_store() {
         server.check();
     }
     assert!(between > 0, "no fork was between a drop and its answer");
+}
+
+#[test]
+fn what_is_being_read_for_a_child_that_has_ended_its_parent_has_too() {
+    const PAGES: u64 = 100;
+    let mut settings = Settings::new(FrameCount::new(512));
+    settings.store = StoreMedium::Memory {
+        latency: Duration::from_millis(30),
+        parallel: 1,
+    };
+    let server = Server::with(&settings);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(PAGES);
+    program.fill(memory, 0, PAGES, 1);
+    // Its end is seen while some of what it is given is still on its way.
+    for _ in 0..2 {
+        assert_eq!(program.ask(&[client::FORK_IN_VAIN, memory, 0, PAGES, 1]), 0);
+    }
+    server.check();
 }
 
 #[test]

@@ -69,6 +69,8 @@ pub(crate) const CHECK_ALONE: u64 = 21;
 /// Mapping, first page, count, seed: another thread looks at these pages, and the program forks when its agent has
 /// dropped one and not said so. 1 if that came about, and 2 for each page that was wrong in the child.
 pub(crate) const FORK_BETWEEN: u64 = 22;
+/// Mapping, first page, count, seed: forks a child that ends at once, and looks at the pages; how many were wrong.
+pub(crate) const FORK_IN_VAIN: u64 = 23;
 /// Reading raised SIGBUS.
 pub(crate) const ERROR: u64 = u64::MAX;
 

@@ -106,8 +106,8 @@ impl Engine {
     fn read_record(&mut self, page: PageRef, urgency: u8) {
         let Some(record) = self.record(page) else { return };
         if self.transfers.contains(record) {
-            // It is being read for a child: whoever waits touches it again.
-            self.end(page, Request::Fill, End::Failed);
+            // It is being read for a child.
+            self.transfers.await_end(record, page, urgency);
             return;
         }
         let loan = self.loan();
@@ -280,6 +280,9 @@ impl Engine {
             Transfer::Inherited { fork_child } => {
                 let read = self.io.store.finish_read(slot).ok();
                 self.read_for_fork_child(fork_child, read);
+                if let Some((page, urgency)) = self.transfers.take_awaiting(record) {
+                    self.begin_read(page, urgency);
+                }
                 return;
             }
         };

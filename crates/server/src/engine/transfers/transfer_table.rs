@@ -29,6 +29,9 @@ pub(in crate::engine) struct Transfers {
     leaving: BTreeMap<ObjectId, u32>,
     /// Those that had ended when they began, to be finished in the same step: few, and nobody need look for them.
     ended: VecDeque<(u32, Transfer)>,
+    /// Pages that the core wants and whose records are being read for a child, with their urgency: read when that has
+    /// ended, also where the child has.
+    awaiting: BTreeMap<u32, (PageRef, u8)>,
     /// Records whose transfers have ended.
     pub(in crate::engine) ready: VecDeque<u32>,
 }
@@ -41,6 +44,7 @@ impl Transfers {
             table: Table::growing(settings.pages.get() as usize, pagers, holders),
             leaving: BTreeMap::new(),
             ended: VecDeque::new(),
+            awaiting: BTreeMap::new(),
             ready: VecDeque::new(),
         }
     }
@@ -52,6 +56,16 @@ impl Transfers {
     /// A transfer has begun, and ended.
     pub(super) fn enter_ended(&mut self, record: u32, what: Transfer) {
         self.ended.push_back((record, what));
+    }
+
+    /// A page is wanted that is being read for a child.
+    pub(super) fn await_end(&mut self, record: u32, page: PageRef, urgency: u8) {
+        self.awaiting.insert(record, (page, urgency));
+    }
+
+    /// The page that is to be read next from a record, and how urgently.
+    pub(super) fn take_awaiting(&mut self, record: u32) -> Option<(PageRef, u8)> {
+        self.awaiting.remove(&record)
     }
 
     /// One that had ended when it began, and what it was for; it has left.
@@ -146,6 +160,6 @@ impl Transfers {
     pub(in crate::engine) fn fills(&self) -> usize {
         let waiting = self.table.iter().map(|row| &row.what);
         let all = waiting.chain(self.ended.iter().map(|(_, what)| what));
-        all.filter(|what| matches!(what, Transfer::Fill { .. })).count()
+        all.filter(|what| matches!(what, Transfer::Fill { .. })).count() + self.awaiting.len()
     }
 }
