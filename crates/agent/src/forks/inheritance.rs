@@ -28,6 +28,11 @@ pub(crate) struct Alike {
     pub(crate) other: usize,
 }
 
+/// Whether anything may be withheld.
+pub(crate) fn withholds() -> bool {
+    WITHHOLDS.load(Ordering::Relaxed)
+}
+
 /// Has the server withhold a range from children; false where it cannot. True as well where nothing is managed.
 pub(crate) fn withhold(range: [usize; 2], request: u32) -> bool {
     WITHHOLDS.store(true, Ordering::Relaxed);
@@ -36,14 +41,14 @@ pub(crate) fn withhold(range: [usize; 2], request: u32) -> bool {
 
 /// Has the server give children a range again.
 pub(crate) fn give(range: [usize; 2], request: u32) {
-    if WITHHOLDS.load(Ordering::Relaxed) {
+    if withholds() {
         tell(range, request);
     }
 }
 
 /// Memory has become longer, or a mapping two (`MREMAP_DONTUNMAP`): the kernel's advice holds for all of it.
 pub(crate) fn spread(alike: Alike) {
-    if WITHHOLDS.load(Ordering::Relaxed) && alike.length > 0 {
+    if withholds() && alike.length > 0 {
         tell([core::ptr::from_ref(&alike) as usize, 0], mailbox::INHERIT_ALIKE);
     }
 }

@@ -213,23 +213,34 @@ fn in_pieces(asked: &Move) -> Answer {
     Ok(to)
 }
 
-/// What children are not to have they have of nothing that has become of it: all is one mapping's, as it was.
+/// What children are not to have they have of nothing that has become of it: of what is added, which is the last
+/// mapping's, and of each mapping that stays where it was.
 fn spread([from, before]: [usize; 2], [at, length]: [usize; 2], flags: usize) {
     let [before, length] = [before, length].map(|bytes| bytes.next_multiple_of(PAGE));
     if before > 0 && length > before {
         inheritance::spread(Alike {
             start: at + before,
             length: length - before,
-            other: at,
+            other: at + before - PAGE,
         });
     }
-    if flags & DONT_UNMAP != 0 {
+    if flags & DONT_UNMAP == 0 || !inheritance::withholds() {
+        return;
+    }
+    let moved = at..at.saturating_add(before);
+    let stays = |piece: Range<usize>| {
         inheritance::spread(Alike {
-            start: from,
-            length: before,
-            other: at,
+            start: from + (piece.start - at),
+            length: piece.len(),
+            other: piece.start,
         });
+    };
+    let mut pieces = Pieces::of(moved.clone()).peekable();
+    if pieces.peek().is_none() {
+        // The kernel cannot be asked.
+        return stays(moved);
     }
+    pieces.for_each(stays);
 }
 
 /// Makes memory longer where it is or, as for `MREMAP_DONTUNMAP`, has it move to where there is room.
