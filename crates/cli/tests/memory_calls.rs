@@ -115,7 +115,7 @@ fn random_calls_of_threads_and_their_children_change_nothing_else() {
     random_calls(&program, &SEEDS, &["4", "160"]);
 }
 
-/// Children that are made by an instruction are clients from their first call about memory on.
+/// Children that are made by an instruction are clients when they make, move or lock memory.
 #[test]
 fn random_calls_of_children_made_past_the_c_library_change_nothing_else() {
     const SEEDS: [u32; 3] = [3, 7, 100_056];

@@ -166,7 +166,7 @@ fn manages(flags: usize) -> bool {
 }
 
 /// Whether this process is a client; a child of one that was made past the C library becomes one here, with its first
-/// call about memory.
+/// call that makes, moves or locks memory, or says what is to become of it.
 fn is_client(process: &Process) -> bool {
     loop {
         match process.phase.load(Ordering::Acquire) {

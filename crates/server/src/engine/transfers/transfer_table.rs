@@ -146,8 +146,12 @@ impl Transfers {
         Some(record)
     }
 
-    /// Makes a transfer as urgent as this at least; whether it was less urgent, `None` where there is none.
+    /// Makes a transfer as urgent as this at least, and what awaits its end; whether it was less urgent, `None` where
+    /// there is none.
     pub(in crate::engine) fn raise(&mut self, record: u32, urgency: u8) -> Option<bool> {
+        if let Some((_, awaiting)) = self.awaiting.get_mut(&record) {
+            *awaiting = (*awaiting).max(urgency);
+        }
         self.table.raise(record, urgency)
     }
 
