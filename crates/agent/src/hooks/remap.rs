@@ -50,6 +50,12 @@ impl Move {
         first.is_some_and(|first| first.start == range.start && first != range)
     }
 
+    /// Whether there is more than one mapping, of which the kernel would move each as it does one that the program has.
+    /// What grows the program has to have as one.
+    fn is_parted(&self) -> bool {
+        self.is_several() && (!self.grows() || Pieces::of(self.range()).are_one())
+    }
+
     /// The last mapping, or all where that cannot be told; nothing where there is nothing.
     fn last(&self) -> Option<Range<usize>> {
         let range = self.range();
@@ -187,7 +193,7 @@ fn in_pieces(asked: &Move) -> Answer {
     let range = asked.range();
     let added = asked.length.next_multiple_of(PAGE).saturating_sub(range.len());
     let apart = to.abs_diff(from) >= range.len().saturating_add(added);
-    if !asked.has(FIXED) || asked.length < asked.before || !apart || !hooks::is_managed() || !asked.is_several() {
+    if !asked.has(FIXED) || asked.length < asked.before || !apart || !hooks::is_managed() || !asked.is_parted() {
         return asked.call();
     }
     let part = |piece: &Range<usize>, added: usize| {
@@ -257,7 +263,7 @@ fn somewhere(asked: &Move, locks: bool) -> Answer {
         let flags = 0;
         match (Move { flags, to: 0, ..*asked }).call() {
             Err(Errno::NOMEM) => {}
-            Err(Errno::FAULT) if asked.is_several() => {}
+            Err(Errno::FAULT) if asked.is_parted() => {}
             answer => return told(answer),
         }
     }

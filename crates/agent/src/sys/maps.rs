@@ -55,19 +55,40 @@ impl Pieces {
         let fd = sys::open(b"/proc/self/maps\0", false).unwrap_or(-1);
         Self { fd, rest: range }
     }
+
+    /// Whether the whole range is private memory without a file and with one protection, as what a program has as one
+    /// mapping is where the server has a part of it.
+    pub(crate) fn are_one(mut self) -> bool {
+        let (mut at, mut protection) = (self.rest.start, None);
+        while let Some(line) = self.line() {
+            let found = [line.readable, line.writable, line.executable];
+            let is_next = line.start == at && line.private && line.file.inode == 0;
+            if !is_next || *protection.get_or_insert(found) != found {
+                return false;
+            }
+            at = line.end;
+        }
+        protection.is_some() && at == self.rest.end
+    }
+
+    /// The next mapping, as far as it is in the range.
+    fn line(&mut self) -> Option<Line<'static>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let mut line = query::next(self.fd, self.rest.start)?;
+        line.start = line.start.max(self.rest.start);
+        line.end = line.end.min(self.rest.end);
+        self.rest.start = line.end.max(self.rest.start);
+        (line.start < line.end).then_some(line)
+    }
 }
 
 impl Iterator for Pieces {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let found = query::next(self.fd, self.rest.start)?;
-        let piece = found.start.max(self.rest.start)..found.end.min(self.rest.end);
-        self.rest.start = piece.end.max(self.rest.start);
-        (!piece.is_empty()).then_some(piece)
+        self.line().map(|line| line.start..line.end)
     }
 }
 

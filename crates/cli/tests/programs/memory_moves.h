@@ -41,6 +41,27 @@ static char *parts(void) {
 
 #define SYS_MSEAL 462
 
+/* Grows a range that is not one mapping, as no kernel does; `from` holds content in its first part. */
+static int stays(char *from) {
+    char *there = map(3 * SIZE, MAP_PRIVATE);
+    int wrong = mremap(from, 2 * SIZE, 3 * SIZE, MREMAP_MAYMOVE) != MAP_FAILED || errno != EFAULT;
+    wrong += mremap(from, 2 * SIZE, 3 * SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, there) != MAP_FAILED || errno != EFAULT;
+    press();
+    return wrong + differ(from, 7);
+}
+
+static int remap_several(void) {
+    char *hole = parts();
+    munmap(hole + SIZE, PAGE);
+    char *protected = parts();
+    if (mprotect(protected + SIZE, SIZE, PROT_READ)) return -1;
+    char *shared = parts();
+    int flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED;
+    if (mmap(shared + SIZE, SIZE, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) return -1;
+    fill(shared + SIZE, 8);
+    return stays(hole) + stays(protected) + stays(shared) + differ(protected + SIZE, 8) + differ(shared + SIZE, 8);
+}
+
 static int remap_pieces(void) {
     char *from = parts(), *to = map(2 * SIZE, MAP_PRIVATE);
     if (mremap(from, 2 * SIZE, 2 * SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to) return -1;

@@ -62,13 +62,11 @@ pub(super) fn for_each(fd: i32, named: impl Fn(&Line<'_>) -> bool, each: &mut im
     }
 }
 
-/// Where the mapping at an address, or the next, begins and ends; nothing past the last, and where the kernel cannot be
-/// asked so.
-pub(super) fn next(fd: i32, address: usize) -> Option<core::ops::Range<usize>> {
+/// The mapping at an address, or the next; nothing past the last, and where the kernel cannot be asked so.
+pub(super) fn next(fd: i32, address: usize) -> Option<Line<'static>> {
     let mut query = Query::default();
     ask(fd, address as u64, &mut [], &mut query).ok()?;
-    let found = line(&query);
-    Some(found.start..found.end)
+    Some(line(&query))
 }
 
 /// Asks for the mapping at an address, or the next, and for its name where there is room for one.
