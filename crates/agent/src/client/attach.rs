@@ -8,13 +8,12 @@ use freehold_protocol::message::{Answer, Request, Role};
 use crate::client::connection::{Connection, ConnectionError};
 use crate::client::settings::{SETTINGS, SettingsError};
 use crate::client::silence::{self, Patience};
-use crate::client::userfault;
 use crate::client::{Client, register_staging};
+use crate::client::{markers, userfault};
 use crate::hooks::linker;
-use crate::hooks::locks;
 use crate::hooks::patch;
 use crate::kernel_paths::core_file;
-use crate::process::{self, PAGE, Process};
+use crate::process::{self, Process};
 use crate::programs::environment::Environment;
 use crate::sys::stack;
 use crate::sys::{self, Errno};
@@ -41,9 +40,6 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Two pages that nobody touches but a forked child, once: its faults tell the server who it is. The first is private
-/// memory, the second is told with the shared objects.
-static MARKERS: AtomicUsize = AtomicUsize::new(0);
 /// The process of this one's line that was a client last.
 static ANCESTOR: AtomicU32 = AtomicU32::new(0);
 /// The pages that hold changed text.
@@ -275,7 +271,7 @@ fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, F
     result?;
     if private.is_none() {
         // Only now: it waits for the server, and the agent thread starts the watcher, which ends that with the server.
-        forget_markers();
+        markers::forget();
     }
     let pid = sys::pid();
     ANCESTOR.store(pid, Ordering::Relaxed);
@@ -299,7 +295,7 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
         client.descriptors.private = private;
         client.descriptors.shared =
             userfault::open(userfault::SHARED).map_err(kernel(b"userfaultfd of shared memory"))?;
-        make_markers(client)?;
+        markers::make(client).map_err(kernel(b"pages that mark forked children"))?;
     }
     // A child whose root has no such file goes without: what the page map would tell is then not known, and refused.
     let pagemap = sys::open(b"/proc/self/pagemap\0", false);
@@ -321,7 +317,7 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
     };
     let mut session = match connected {
         Ok(session) => session,
-        Err(_) if client.forked && is_served(client) => {
+        Err(_) if client.forked && markers::is_served(client) => {
             return Err(Failure::Text(b"the memory server is out of its reach"));
         }
         Err(error) => return Err(Failure::Server(SETTINGS.socket(), error)),
@@ -337,72 +333,6 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
         report::say(&[b"the memory server says: ", session.text()]);
     }
     talked.map_err(|error| Failure::Server(SETTINGS.socket(), error))
-}
-
-/// Whether the server still holds what makes the memory fault that a forked child has inherited: the kernel lets no
-/// other userfaultfd have a page of it meanwhile.
-fn is_served(client: &Client) -> bool {
-    let marker = MARKERS.load(Ordering::Relaxed);
-    userfault::register(client.descriptors.mover, marker, PAGE, userfault::MISSING) == Err(Errno::BUSY)
-}
-
-fn make_markers(client: &Client) -> Result<(), Failure> {
-    let what = b"pages that mark forked children";
-    let pages = sys::guarded(2 * PAGE, sys::PROT_READ).map_err(kernel(what))?;
-    let descriptors = &client.descriptors;
-    userfault::register(descriptors.private, pages, PAGE, userfault::MISSING).map_err(kernel(what))?;
-    userfault::register(descriptors.shared, pages + PAGE, PAGE, userfault::MISSING).map_err(kernel(what))?;
-    MARKERS.store(pages, Ordering::Relaxed);
-    Ok(())
-}
-
-fn is_absent(page: usize) -> bool {
-    const MINCORE: usize = 27;
-    let mut present = 0_u8;
-    // SAFETY: writes the one byte.
-    let asked = unsafe { sys::call5(MINCORE, page, PAGE, core::ptr::from_mut(&mut present) as usize, 0, 0) };
-    asked.is_err() || present & 1 == 0
-}
-
-fn touch_markers() {
-    let pages = MARKERS.load(Ordering::Relaxed);
-    if !is_absent(pages) || !is_absent(pages + PAGE) {
-        // Another thread of the parent was having all memory brought in.
-        forget_markers();
-    }
-    for page in [pages, pages + PAGE] {
-        // SAFETY: both pages may be read; the server fills them.
-        let _ = unsafe { core::ptr::with_exposed_provenance::<u8>(page).read_volatile() };
-    }
-}
-
-/// Where they are; 0 where there are none.
-pub(crate) fn markers() -> usize {
-    MARKERS.load(Ordering::Relaxed)
-}
-
-/// The kernel is about to bring in all memory: what marks forked children is nobody's to be told of.
-pub(crate) fn fill_markers(client: &Client) {
-    if markers() != 0 {
-        // What is there already stays.
-        let _ = userfault::fill(client.descriptors.private, markers(), PAGE);
-        let _ = userfault::fill(client.descriptors.shared, markers() + PAGE, PAGE);
-    }
-}
-
-/// The kernel has locked all memory, and brought the pages in: they are absent again.
-pub(crate) fn release_markers() {
-    if markers() != 0 {
-        locks::unlock(markers(), 2 * PAGE);
-        forget_markers();
-    }
-}
-
-/// This process may fork in its turn, and its child must fault on the pages all the same.
-fn forget_markers() {
-    const DONT_NEED: usize = 4;
-    // SAFETY: nothing is in the pages.
-    let _ = unsafe { sys::madvise(MARKERS.load(Ordering::Relaxed), 2 * PAGE, DONT_NEED) };
 }
 
 pub(crate) fn thread_name(buffer: &mut [u8; 16]) -> &str {
@@ -444,7 +374,7 @@ fn talk(
     }
     let parent = ANCESTOR.load(Ordering::Relaxed);
     if forked {
-        touch_markers();
+        markers::touch();
         session.send(&Request::Forked { parent }, &[])?;
     }
     let task = Request::AddTask {

@@ -2,6 +2,7 @@
 
 pub(super) mod attach;
 pub(super) mod connection;
+pub(super) mod markers;
 pub(super) mod settings;
 pub(super) mod silence;
 pub(super) mod told;

@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use freehold_protocol::message::Request;
 
-use crate::client::attach;
 use crate::client::connection::Connection;
 use crate::client::told;
 use crate::client::{Client, STAGED};
+use crate::client::{attach, markers};
 use crate::process::{self, PAGE, Process};
 use crate::sys::maps::{self, Line};
 use crate::sys::{self, Answer, Errno};
@@ -245,7 +245,7 @@ fn release_own(client: &Client) {
     if executable != 0 {
         unlock(executable, STAGED * PAGE);
     }
-    attach::release_markers();
+    markers::release();
 }
 
 /// Unlocks memory of the kernel's marks alone.
@@ -319,8 +319,8 @@ fn answer(done: Answer) -> c_int {
 /// The agent thread's side: has the server admit and lock what is managed of a range; whether it has.
 pub(crate) fn admit(client: &Client, session: &mut Connection, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
     let (call, Range { start, end }, place) = meet(range);
-    if (start..end).contains(&attach::markers()) {
-        attach::fill_markers(client);
+    if (start..end).contains(&markers::place()) {
+        markers::fill(client);
     }
     let mut admitted = true;
     let whole = maps::for_each(is_text, |line| {
@@ -401,7 +401,7 @@ fn is_managed(client: &Client, line: &Line<'_>, session: &Connection, meanwhile:
     if line.file.inode != 0 {
         return is_text(line) && line.path.starts_with(b"/memfd:freehold-file");
     }
-    let markers = attach::markers();
-    let own = (line.start..line.end).contains(&markers) && markers != 0;
+    let marked = markers::place();
+    let own = (line.start..line.end).contains(&marked) && marked != 0;
     !own && told::is_registered(client, line.start..line.end, session, meanwhile)
 }

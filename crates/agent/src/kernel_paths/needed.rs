@@ -16,7 +16,7 @@ use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::client::Client;
-use crate::client::attach;
+use crate::client::markers;
 use crate::client::userfault;
 use crate::hooks;
 use crate::process::PAGE;
@@ -92,7 +92,7 @@ pub(crate) fn leave_untouched(client: &Client) {
             let (start, length) = (line.start, line.end - line.start);
             let anonymous = line.private && line.file.inode == 0;
             if anonymous
-                && !(line.start..line.end).contains(&attach::markers())
+                && !(line.start..line.end).contains(&markers::place())
                 && userfault::is_registered(private, start, length) != Err(Errno::NOENT)
             {
                 // What is not registered there stays so.

@@ -4,7 +4,7 @@
 
 use crate::client::Client;
 use crate::client::silence::Stopped;
-use crate::client::{attach, userfault};
+use crate::client::{markers, userfault};
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
 use crate::threads;
@@ -85,7 +85,7 @@ pub(crate) fn outlive() {
     let Ok(own) = userfault::open(userfault::MOVER) else {
         return;
     };
-    let held = userfault::register(own, attach::markers(), PAGE, userfault::MISSING) == Err(Errno::BUSY);
+    let held = userfault::register(own, markers::place(), PAGE, userfault::MISSING) == Err(Errno::BUSY);
     sys::close(own);
     if !held {
         end();
