@@ -169,13 +169,16 @@ fn a_call_that_never_ends_is_looked_at_less_and_less_often() {
     );
 }
 
-fn greeted(mut peer: Peer) -> bool {
-    let hello = Request::Hello {
+fn hello() -> Request<'static> {
+    Request::Hello {
         role: Role::Observer,
         agent_thread: 0,
         name: "greets",
-    };
-    matches!(peer.ask(&hello, &[]), Ok(Said::Other(_)))
+    }
+}
+
+fn greeted(mut peer: Peer) -> bool {
+    matches!(peer.ask(&hello(), &[]), Ok(Said::Other(_)))
 }
 
 #[test]
@@ -198,5 +201,25 @@ fn clients_that_say_nothing_lose_their_places_to_others() {
         std::thread::sleep(Duration::from_millis(200));
     }
     assert!(silent.iter().all(Peer::is_closed));
+    honest.must_be_served();
+}
+
+#[test]
+fn who_speaks_while_the_server_does_not_listen_keeps_its_place() {
+    let server = Server::start(&["--pool", "16MiB", "--log-level", "error"]);
+    // More than the server looks at at a time.
+    let early: Vec<Peer> = (0..200).map(|_| server.connect()).collect();
+    let mut honest = server.observe();
+    let pid = Pid::from_raw(i32::try_from(server.child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    for peer in &early {
+        peer.send(&server::bytes(&hello(), 1), &[]).unwrap();
+    }
+    // Past the time in which a connection has to say who it is.
+    std::thread::sleep(Duration::from_millis(5_500));
+    kill_process(pid, Signal::CONT).unwrap();
+    let welcome = |peer: &Peer| matches!(peer.hear(), Some((1, Said::Other(_))));
+    let welcomed = early.iter().filter(|peer| welcome(peer)).count();
+    assert_eq!(welcomed, early.len());
     honest.must_be_served();
 }

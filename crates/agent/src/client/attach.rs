@@ -306,6 +306,29 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
     // Without it pages that cannot be moved stay where they are.
     client.descriptors.memory = sys::open(b"/proc/self/mem\0", false).unwrap_or(-1);
     client.descriptors.stat = sys::open(b"/proc/self/stat\0", false).unwrap_or(-1);
+    meet(client, thread)
+}
+
+/// Connects and says everything that is said before the first page is managed. A forked child that had no time to speak
+/// for so long that the server has closed the connection connects once more.
+fn meet(client: &mut Client, thread: u32) -> Result<(), Failure> {
+    let met = meet_once(client, thread);
+    let Err(Failure::Server(_, ConnectionError::Gone)) = met else {
+        return met;
+    };
+    if !client.forked || !markers::is_served(client) {
+        return met;
+    }
+    sys::close(core::mem::replace(&mut client.descriptors.socket, -1));
+    match meet_once(client, thread) {
+        Err(Failure::Server(_, ConnectionError::Gone)) if markers::is_served(client) => {
+            Err(Failure::Text(b"the memory server closes its connections"))
+        }
+        met => met,
+    }
+}
+
+fn meet_once(client: &mut Client, thread: u32) -> Result<(), Failure> {
     // What a forked child has inherited is the server's already.
     let bounded = !client.forked;
     let connected = match client.descriptors.socket {
@@ -328,7 +351,7 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
     client.descriptors.socket = session.socket;
     let mut name = [0_u8; 16];
     let name = thread_name(&mut name);
-    let talked = talk(client, &mut session, thread, name, private.is_none());
+    let talked = talk(client, &mut session, thread, name);
     if let (Err(ConnectionError::Refused), false) = (talked, client.forked) {
         report::say(&[b"the memory server says: ", session.text()]);
     }
@@ -344,13 +367,8 @@ pub(crate) fn thread_name(buffer: &mut [u8; 16]) -> &str {
 }
 
 /// Everything that is said before the first page is managed.
-fn talk(
-    client: &mut Client,
-    session: &mut Connection,
-    thread: u32,
-    name: &str,
-    forked: bool,
-) -> Result<(), ConnectionError> {
+fn talk(client: &mut Client, session: &mut Connection, thread: u32, name: &str) -> Result<(), ConnectionError> {
+    let forked = client.forked;
     let hello = Request::Hello {
         role: Role::Program,
         agent_thread: thread,

@@ -242,8 +242,14 @@ impl Connection {
     /// Some time has come.
     pub(super) fn on_time(&mut self, registry: &Registry, now: Instant) -> Left {
         if !self.session.is_greeted() && now >= self.greeted_by {
-            self.complain(registry, "did not say who it is in time");
-            return Left::Closed;
+            // It may have said so while the server had no time to listen.
+            if self.on_readable(registry, 1) == Left::Closed {
+                return Left::Closed;
+            }
+            if !self.session.is_greeted() {
+                self.complain(registry, "did not say who it is in time");
+                return Left::Closed;
+            }
         }
         if self.paused.is_some_and(|until| now >= until) {
             self.paused = None;
