@@ -202,6 +202,18 @@ fn a_program_that_cannot_be_managed_is_refused_by_name() {
 }
 
 #[test]
+fn a_program_that_its_dynamic_linker_is_told_to_load_is_managed() {
+    let linker = "/lib64/ld-linux-x86-64.so.2";
+    if !std::path::Path::new(linker).exists() {
+        println!("not tested: {linker} is not here");
+        return;
+    }
+    let shell = "grep -q freehold_agent.so /proc/$$/maps && exit 7";
+    let output = run(&["--reserve", "8MiB", "--", linker, "/bin/sh", "-c", shell]);
+    assert_eq!(output.status.code(), Some(7), "{}", errors(&output));
+}
+
+#[test]
 fn what_does_not_run_ends_as_under_env() {
     for (arguments, word) in [
         (&["--adaptive", "--", "true"][..], "--period"),

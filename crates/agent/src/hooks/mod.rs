@@ -262,9 +262,14 @@ pub(crate) fn populate(start: usize, length: usize, protection: usize) {
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     // SAFETY: the caller's word.
     match unsafe { set_process(sys::arg(option), [a, b, c, d]) } {
-        Ok(answer) => sys::descriptor(answer),
+        Ok(answer) => cut(answer),
         Err(errno) => fail(errno, -1),
     }
+}
+
+/// What the C library makes of an answer that is longer than its own.
+fn cut(answer: usize) -> c_int {
+    u32::try_from(answer & 0xffff_ffff).map_or(-1, u32::cast_signed)
 }
 
 /// A call of `prctl`. What hands a thread's system calls to a handler of its own is refused, as by a kernel before

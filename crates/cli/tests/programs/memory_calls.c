@@ -300,6 +300,14 @@ static int prctl_name(void) {
     return differ(region, 7);
 }
 
+static int prctl_answers(void) {
+    /* What is longer than the C library's answer is cut. */
+    unsigned long before = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0), slack = (8UL << 30) + 77;
+    if (prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0)) return -1;
+    int wrong = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) != (int)slack;
+    return wrong + prctl(PR_SET_TIMERSLACK, before, 0, 0, 0);
+}
+
 static int prctl_thp(void) {
     char *region = filled();
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -510,8 +518,9 @@ static const struct {
     {"guard-by-number", guard_by_number}, {"process-madvise", process_madvise_}, {"fork", fork_copies},
     {"wipeonfork", wipeonfork}, {"keeponfork", keeponfork}, {"dontfork", dontfork}, {"dofork", dofork},
     {"each-advice", each_advice}, {"unmapped-advice", unmapped_advice}, {"unmapped-shared", unmapped_shared},
-    {"prctl-name", prctl_name}, {"prctl-thp", prctl_thp}, {"prctl-dispatch", prctl_dispatch},
-    {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
+    {"prctl-name", prctl_name}, {"prctl-answers", prctl_answers}, {"prctl-thp", prctl_thp},
+    {"prctl-dispatch", prctl_dispatch}, {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_},
+    {"pkey", pkey}, {"protect", protect},
     {"remap", remap}, {"remap-locked", remap_locked}, {"remap-pieces", remap_pieces},
     {"remap-several", remap_several}, {"remap-file-pages", remap_file}, {"fixed", fixed}, {"fixed-noreplace", noreplace},
     {"droppable", droppable}, {"memfd-secret", secret}, {"fork-beside", beside_inherited}, {"attach", attach},

@@ -140,7 +140,8 @@ fn look(path: &Path) -> Result<Option<PathBuf>, String> {
     if !head.starts_with(b"\x7fELF") {
         return Err("it is neither a program nor a script with an interpreter: name the shell (sh FILE)".to_owned());
     }
-    inspect(&file, &head).map(|()| None)
+    let is_linker = path.as_os_str().as_bytes().ends_with(LINKER.as_bytes());
+    inspect(&file, &head, is_linker).map(|()| None)
 }
 
 /// The kernel has the dynamic linker ignore `LD_PRELOAD` in programs that gain rights.
@@ -167,7 +168,7 @@ fn number(head: &[u8], at: usize, length: usize) -> usize {
         .fold(0, |value, byte| value << 8 | usize::from(*byte))
 }
 
-fn inspect(file: &File, head: &[u8]) -> Result<(), String> {
+fn inspect(file: &File, head: &[u8], is_linker: bool) -> Result<(), String> {
     const X86_64: usize = 62;
     const WIDE: usize = 2;
     if number(head, 4, 1) != WIDE || number(head, 18, 2) != X86_64 {
@@ -196,6 +197,10 @@ fn inspect(file: &File, head: &[u8]) -> Result<(), String> {
         }
     }
     let Some(interpreter) = interpreter else {
+        if is_linker {
+            // It is told what to load.
+            return Ok(());
+        }
         return Err("it is linked statically and loads no agent: use a dynamically linked build".to_owned());
     };
     let interpreter = String::from_utf8_lossy(&interpreter);
