@@ -209,6 +209,7 @@ fn who_speaks_while_the_server_does_not_listen_keeps_its_place() {
     let server = Server::start(&["--pool", "16MiB", "--log-level", "error"]);
     // More than the server looks at at a time.
     let early: Vec<Peer> = (0..200).map(|_| server.connect()).collect();
+    let mute = server.connect();
     let mut honest = server.observe();
     let pid = Pid::from_raw(i32::try_from(server.child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
@@ -221,5 +222,6 @@ fn who_speaks_while_the_server_does_not_listen_keeps_its_place() {
     let welcome = |peer: &Peer| matches!(peer.hear(), Some((1, Said::Other(_))));
     let welcomed = early.iter().filter(|peer| welcome(peer)).count();
     assert_eq!(welcomed, early.len());
+    assert!(mute.is_closed(), "the time has not passed");
     honest.must_be_served();
 }

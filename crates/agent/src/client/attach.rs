@@ -316,12 +316,19 @@ fn meet(client: &mut Client, thread: u32) -> Result<(), Failure> {
     let Err(Failure::Server(_, ConnectionError::Gone)) = met else {
         return met;
     };
-    if !client.forked || !markers::is_served(client) {
+    if !client.forked || !markers::is_served(client.descriptors.mover) {
         return met;
     }
-    sys::close(core::mem::replace(&mut client.descriptors.socket, -1));
+    let descriptors = &mut client.descriptors;
+    for fd in [
+        &mut descriptors.socket,
+        &mut descriptors.transfer,
+        &mut descriptors.event,
+    ] {
+        sys::close(core::mem::replace(fd, -1));
+    }
     match meet_once(client, thread) {
-        Err(Failure::Server(_, ConnectionError::Gone)) if markers::is_served(client) => {
+        Err(Failure::Server(_, ConnectionError::Gone)) if markers::is_served(client.descriptors.mover) => {
             Err(Failure::Text(b"the memory server closes its connections"))
         }
         met => met,
@@ -340,7 +347,7 @@ fn meet_once(client: &mut Client, thread: u32) -> Result<(), Failure> {
     };
     let mut session = match connected {
         Ok(session) => session,
-        Err(_) if client.forked && markers::is_served(client) => {
+        Err(_) if client.forked && markers::is_served(client.descriptors.mover) => {
             return Err(Failure::Text(b"the memory server is out of its reach"));
         }
         Err(error) => return Err(Failure::Server(SETTINGS.socket(), error)),

@@ -12,10 +12,9 @@ use crate::sys::{self, Errno};
 static MARKERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the server still holds what makes the memory fault that a forked child has inherited: the kernel lets no
-/// other userfaultfd have a page of it meanwhile.
-pub(super) fn is_served(client: &Client) -> bool {
-    let marker = MARKERS.load(Ordering::Relaxed);
-    userfault::register(client.descriptors.mover, marker, PAGE, userfault::MISSING) == Err(Errno::BUSY)
+/// other userfaultfd, as `own` is one, have a page of it meanwhile.
+pub(crate) fn is_served(own: i32) -> bool {
+    userfault::register(own, place(), PAGE, userfault::MISSING) == Err(Errno::BUSY)
 }
 
 /// Makes them.
@@ -38,7 +37,7 @@ fn is_absent(page: usize) -> bool {
 
 /// Has the server told who this process is, a forked child.
 pub(super) fn touch() {
-    let pages = MARKERS.load(Ordering::Relaxed);
+    let pages = place();
     if !is_absent(pages) || !is_absent(pages + PAGE) {
         // Another thread of the parent was having all memory brought in.
         forget();
@@ -75,5 +74,5 @@ pub(crate) fn release() {
 pub(super) fn forget() {
     const DONT_NEED: usize = 4;
     // SAFETY: nothing is in the pages.
-    let _ = unsafe { sys::madvise(MARKERS.load(Ordering::Relaxed), 2 * PAGE, DONT_NEED) };
+    let _ = unsafe { sys::madvise(place(), 2 * PAGE, DONT_NEED) };
 }

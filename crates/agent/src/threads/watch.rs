@@ -5,8 +5,7 @@
 use crate::client::Client;
 use crate::client::silence::Stopped;
 use crate::client::{markers, userfault};
-use crate::process::PAGE;
-use crate::sys::{self, Errno};
+use crate::sys;
 use crate::threads;
 use crate::threads::left_alone;
 use crate::{filters, report};
@@ -85,9 +84,9 @@ pub(crate) fn outlive() {
     let Ok(own) = userfault::open(userfault::MOVER) else {
         return;
     };
-    let held = userfault::register(own, markers::place(), PAGE, userfault::MISSING) == Err(Errno::BUSY);
+    let is_served = markers::is_served(own);
     sys::close(own);
-    if !held {
+    if !is_served {
         end();
     }
 }
