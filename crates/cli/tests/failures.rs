@@ -210,6 +210,7 @@ impl Bench {
 
 /// Every third call of the first 200 of each thread.
 const EVERY_THIRD: &str = "2..200+3";
+const EACH: &str = "1+1";
 /// Every second one: what is repeated where it was interrupted must come to an end.
 const EVERY_SECOND: &str = "1+2";
 
@@ -354,6 +355,39 @@ fn a_server_that_is_interrupted_all_the_time_serves_and_the_laws_hold() {
     });
     bench.must_be_well(6);
     assert_eq!(bench.server.end().0, Some(0));
+}
+
+/// What a new thread asks for before its work begins. A server starts one for a user who comes, and for much else.
+const THREADS: [(&str, &str); 5] = [
+    ("clone3", "EAGAIN"),
+    ("mmap", "ENOMEM"),
+    ("mprotect", "ENOMEM"),
+    ("prctl", "EPERM"),
+    ("sigaltstack", "ENOMEM"),
+];
+
+#[test]
+fn a_thread_that_cannot_be_set_up_is_not_the_end_of_the_server() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        return println!("NOT CHECKED: strace is not installed");
+    }
+    for (call, error) in THREADS {
+        println!("FREEHOLD_FAILURE={call}:{error}, each one");
+        let mut server = Server::start(&["--pool", "4MiB", "--log-level", "error"]);
+        let Some(injection) = Injection::new(server.child.id(), call, error, EACH) else {
+            return println!("NOT CHECKED: strace may not trace the server here");
+        };
+        for _ in 0..20 {
+            // Its user's thread ends with the last connection.
+            drop(server::Peer::connect(&server.socket));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(injection);
+        assert!(server.child.try_wait().unwrap().is_none(), "{call}: the server lives");
+        server.observe().laws_must_hold();
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{call}: {log}");
+    }
 }
 
 /// All that a server asks of the kernel, in its whole life.

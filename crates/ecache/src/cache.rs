@@ -11,11 +11,11 @@ use freehold_core::victim_cache::{
     DeviceEffect, DeviceId, FileId, FrameIndex, Got, Placement, Policy, VictimCache, VictimCacheSpec,
 };
 use freehold_linux::PAGE_SIZE;
+use freehold_linux::thread::Thread;
 use freehold_scenario::DeviceFile;
 use freehold_store::checksum;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockResult};
-use std::thread::JoinHandle;
 use tracing::warn;
 
 /// Copies that can be under way at once.
@@ -37,7 +37,7 @@ pub struct Key {
 #[derive(Debug)]
 pub struct Cache {
     pub(crate) shared: Arc<Shared>,
-    returner: Option<JoinHandle<()>>,
+    returner: Option<Thread<()>>,
 }
 
 /// What all threads use.

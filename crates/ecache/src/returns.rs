@@ -10,10 +10,10 @@ use crate::region::{Region, runs};
 use crate::retire::Kept;
 use freehold_core::units::FrameCount;
 use freehold_core::victim_cache::{DeviceId, FrameIndex, FrameRange};
+use freehold_linux::thread::{self, Thread};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long until memory that somebody has is looked at again: at first, and at most.
@@ -82,11 +82,9 @@ impl State {
 }
 
 /// Starts the thread, which ends when told to, or with the cache.
-pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Thread<()>> {
     let shared = Arc::downgrade(shared);
-    thread::Builder::new()
-        .name("returns".to_owned())
-        .spawn(move || run(&shared))
+    thread::spawn("returns", move || run(&shared))
 }
 
 fn run(shared: &Weak<Shared>) {

@@ -52,6 +52,7 @@ pub mod socket;
 pub mod stack;
 pub mod swap;
 mod sys;
+pub mod thread;
 mod thread_id;
 pub mod tick;
 pub mod tracefs;

@@ -1,18 +1,16 @@
 //! Service threads: threads of Freehold's own in somebody else's process.
 
 use crate::Errno;
+use crate::thread::{self, Thread};
 use std::io;
-use std::thread::{self, JoinHandle};
 
 /// Makes a thread that takes no signals of the process, so that handlers of the application never run in it.
 ///
 /// # Errors
 /// The system's refusal of a thread.
-pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    // Linux keeps 15 bytes of a name.
-    let name = name.chars().take(15).collect();
+pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<Thread<T>> {
     // The new thread inherits the mask.
-    with_signals_blocked(|| thread::Builder::new().name(name).spawn(work))?
+    with_signals_blocked(|| thread::spawn(name, work))?
 }
 
 /// Does `work` with every signal blocked in the calling thread. What it has blocked afterwards is what it had before.

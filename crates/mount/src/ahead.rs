@@ -4,6 +4,7 @@
 use crate::files::Files;
 use crate::inode::Inode;
 use crate::own::PageKey;
+use freehold_linux::thread;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::mpsc::Receiver;
@@ -38,8 +39,7 @@ pub(crate) fn start(files: &Arc<Files>, wanted: Receiver<Ahead>) -> Result<(), E
                 ahead.inode.content.end_ahead(&ahead.pages);
             }
         };
-        let thread = std::thread::Builder::new().name("read-ahead".to_owned());
-        drop(thread.spawn(run).map_err(|_| Errno::AGAIN)?);
+        drop(thread::spawn("read-ahead", run).map_err(|_| Errno::AGAIN)?);
     }
     Ok(())
 }

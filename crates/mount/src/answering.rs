@@ -5,6 +5,7 @@ use crate::files::Files;
 use crate::inode::Inode;
 use crate::replies::{NEVER, refusal, tell_entry, tell_open};
 use crate::tree::Entry;
+use freehold_linux::thread;
 use fuser::{INodeNo, OpenAccMode, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex};
@@ -57,8 +58,7 @@ impl Mounted {
         let work = Arc::new(work);
         let take = |work: &Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
         let theirs = Arc::clone(&work);
-        let thread = std::thread::Builder::new().name("write".to_owned());
-        let started = thread.spawn(move || {
+        let started = thread::spawn("write", move || {
             if let Some(work) = take(&theirs) {
                 work(&shared);
             }

@@ -5,12 +5,12 @@
 //! and there is none, programs have all of them in use: the request is tried all the same, and told what it meets.
 
 use crate::files::Files;
+use freehold_linux::thread::{self, Thread};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the thread looks by itself.
@@ -132,8 +132,7 @@ impl Files {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn start(files: &Arc<Files>) -> Result<JoinHandle<()>, Errno> {
+pub(crate) fn start(files: &Arc<Files>) -> Result<Thread<()>, Errno> {
     let files = Arc::clone(files);
-    let thread = std::thread::Builder::new().name("aside".to_owned());
-    thread.spawn(move || files.answer_aside()).map_err(|_| Errno::AGAIN)
+    thread::spawn("aside", move || files.answer_aside()).map_err(|_| Errno::AGAIN)
 }

@@ -11,6 +11,7 @@ use crate::own::PAGE;
 use crate::reader::Reader;
 use freehold_ecache::FileId;
 use freehold_linux::file_lease::{self, Break, BreakWaiter};
+use freehold_linux::thread::{self, Thread};
 use fuser::INodeNo;
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::OFlags;
@@ -18,7 +19,6 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
@@ -99,7 +99,6 @@ impl Files {
         }
         count(&self.counters.lease_breaks, 1);
         let (shared, one) = (Arc::clone(self), Arc::clone(inode));
-        let thread = std::thread::Builder::new().name("lease-break".to_owned());
         let go = move || {
             loop {
                 shared.let_go(&one);
@@ -110,7 +109,7 @@ impl Files {
                 }
             }
         };
-        if let Err(error) = thread.spawn(go) {
+        if let Err(error) = thread::spawn("lease-break", go) {
             inode.content.end_leaving();
             warn!(inode = inode.number, %error, "a lease cannot be let go");
         }
@@ -232,7 +231,7 @@ impl Files {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn start(files: &Arc<Files>) -> Result<JoinHandle<()>, Errno> {
+pub(crate) fn start(files: &Arc<Files>) -> Result<Thread<()>, Errno> {
     let (ready, started) = mpsc::channel();
     let shared = Arc::clone(files);
     let run = move || {
@@ -250,8 +249,7 @@ pub(crate) fn start(files: &Arc<Files>) -> Result<JoinHandle<()>, Errno> {
             }
         }
     };
-    let thread = std::thread::Builder::new().name("lease-breaks".to_owned()).spawn(run);
-    let thread = thread.map_err(|_| Errno::AGAIN)?;
+    let thread = thread::spawn("lease-breaks", run).map_err(|_| Errno::AGAIN)?;
     let owner = started.recv().map_err(|_| Errno::AGAIN)??;
     // It is set once.
     let _ = files.leases.owner.set(owner);

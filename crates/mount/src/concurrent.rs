@@ -9,12 +9,12 @@ use crate::page_cache::{LEAST_FRAMES, Room};
 use crate::reader::Reader;
 use crate::tree::Tree;
 use freehold_ecache::Cache;
+use freehold_linux::thread::Thread;
 use freehold_scenario::DeviceFile;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const DEVICES: &str = "[region]\nbacking = \"small\"\n[[device]]\nname = \"a\"\nsize = \"2MiB\"\ntrusted = true\n";
@@ -22,7 +22,7 @@ const DEVICES: &str = "[region]\nbacking = \"small\"\n[[device]]\nname = \"a\"\n
 /// A mount's files, without a mount.
 struct World {
     files: Arc<Files>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread<()>>,
     folder: PathBuf,
 }
 

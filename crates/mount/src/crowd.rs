@@ -8,11 +8,11 @@
 use crate::files::Files;
 use crate::inode::Inode;
 use freehold_linux::fuse_device::FuseDevice;
+use freehold_linux::thread::{self, Thread};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often the thread looks by itself.
@@ -176,8 +176,7 @@ impl Files {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn start(files: &Arc<Files>) -> Result<JoinHandle<()>, Errno> {
+pub(crate) fn start(files: &Arc<Files>) -> Result<Thread<()>, Errno> {
     let files = Arc::clone(files);
-    let thread = std::thread::Builder::new().name("crowd".to_owned());
-    thread.spawn(move || files.make_room()).map_err(|_| Errno::AGAIN)
+    thread::spawn("crowd", move || files.make_room()).map_err(|_| Errno::AGAIN)
 }

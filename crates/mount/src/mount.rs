@@ -14,6 +14,7 @@ use freehold_linux::fuse_device::FuseDevice;
 use freehold_linux::memory::LockedFramesError;
 use freehold_linux::mounts::FuseMount;
 use freehold_linux::process::resource_limit;
+use freehold_linux::thread::Thread;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -22,7 +23,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use tracing::warn;
 
 /// Threads that answer requests: two, so that one may wait for the device, and as many more for writers.
@@ -91,7 +91,7 @@ pub struct Mount {
     source: PathBuf,
     place: Place,
     session: BackgroundSession,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread<()>>,
 }
 
 /// What tells of a mount while another thread waits for its end.
@@ -214,11 +214,7 @@ impl Mount {
 }
 
 /// Starts the threads that serve beside those that answer.
-fn attend(
-    files: &Arc<Files>,
-    session: &Session<Mounted>,
-    wanted: Receiver<Ahead>,
-) -> Result<Vec<JoinHandle<()>>, Errno> {
+fn attend(files: &Arc<Files>, session: &Session<Mounted>, wanted: Receiver<Ahead>) -> Result<Vec<Thread<()>>, Errno> {
     // It is set once.
     let _ = files.notifier.set(session.notifier());
     files.tree.crowd.set_device(Some(FuseDevice::of(session.as_fd())?));

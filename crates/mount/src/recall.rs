@@ -11,12 +11,12 @@ use crate::kernel_pages::Run;
 use crate::own::PAGE;
 use crate::page_cache::Room;
 use crate::reading::Served;
+use freehold_linux::thread::{self, Thread};
 use fuser::{Errno as Refusal, ReplyData};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Pages taken back together: 1 MiB.
@@ -146,8 +146,7 @@ impl Files {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn start(files: &Arc<Files>) -> Result<JoinHandle<()>, Errno> {
+pub(crate) fn start(files: &Arc<Files>) -> Result<Thread<()>, Errno> {
     let files = Arc::clone(files);
-    let thread = std::thread::Builder::new().name("recall".to_owned());
-    thread.spawn(move || files.recall()).map_err(|_| Errno::AGAIN)
+    thread::spawn("recall", move || files.recall()).map_err(|_| Errno::AGAIN)
 }

@@ -7,12 +7,12 @@
 use crate::attributes;
 use crate::files::Files;
 use crate::inode::Inode;
+use freehold_linux::thread::{self, Thread};
 use fuser::INodeNo;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long after some inodes the next ones are looked at.
@@ -47,7 +47,7 @@ impl Files {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn start(files: &Arc<Files>) -> Result<JoinHandle<()>, Errno> {
+pub(crate) fn start(files: &Arc<Files>) -> Result<Thread<()>, Errno> {
     let files = Arc::clone(files);
     let look = move || {
         let mut after = 0;
@@ -56,6 +56,5 @@ pub(crate) fn start(files: &Arc<Files>) -> Result<JoinHandle<()>, Errno> {
             after = files.look_for_removed(after);
         }
     };
-    let thread = std::thread::Builder::new().name("removed".to_owned());
-    thread.spawn(look).map_err(|_| Errno::AGAIN)
+    thread::spawn("removed", look).map_err(|_| Errno::AGAIN)
 }

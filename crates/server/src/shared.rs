@@ -10,6 +10,7 @@ use crate::view::EngineView;
 use freehold_linux::event::Wakeup;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_linux::sched::{self, Policy};
+use freehold_linux::thread::{self, Thread};
 use freehold_linux::{ThreadId, clock};
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -17,7 +18,6 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::thread::JoinHandle;
 
 /// Things that are ready looked at in one dispatch, at most.
 const DISPATCHED: usize = 64;
@@ -205,8 +205,7 @@ impl Shared {
                 .map_err(EngineError::system(what))?;
             let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
             let report = report.clone();
-            let builder = std::thread::Builder::new().name(format!("freehold-page-{cpu}"));
-            let thread = builder.spawn(move || {
+            let thread = thread::spawn(&format!("freehold-page-{cpu}"), move || {
                 // Whoever waits for the report may have gone.
                 let _ = report.send((pager, prepare(cpu, shared.priority())));
                 drop(report);
@@ -228,12 +227,11 @@ impl Shared {
     }
 
     /// Starts the thread that keeps the backing: of normal class, off the fault path.
-    fn spawn_keeper(self: &Arc<Self>, pagers: &Pagers) -> Result<JoinHandle<()>, EngineError> {
+    fn spawn_keeper(self: &Arc<Self>, pagers: &Pagers) -> Result<Thread<()>, EngineError> {
         let what = "the backing's thread could not be started";
         let stop = pagers.stop.try_clone().map_err(EngineError::system(what))?;
         let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
-        let builder = std::thread::Builder::new().name("freehold-backing".to_owned());
-        let thread = builder.spawn(move || {
+        let thread = thread::spawn("freehold-backing", move || {
             let _abort = AbortOnPanic;
             let backing = shared.engine().locked_backing();
             let due = |flow| {
@@ -261,15 +259,14 @@ impl Shared {
     }
 
     /// Starts the thread that looks whether the engine goes on.
-    fn spawn_watch(self: &Arc<Self>, pagers: &Pagers) -> Result<JoinHandle<()>, EngineError> {
+    fn spawn_watch(self: &Arc<Self>, pagers: &Pagers) -> Result<Thread<()>, EngineError> {
         let refused = |errno| EngineError::System {
             what: "the thread that watches the engine could not be started",
             errno,
         };
         let stop = pagers.stop.try_clone().map_err(refused)?;
         let (watch, ending) = (Watch::new(Arc::clone(self)), Arc::clone(&pagers.ending));
-        let builder = std::thread::Builder::new().name("freehold-watch".to_owned());
-        let thread = builder.spawn(move || {
+        let thread = thread::spawn("freehold-watch", move || {
             let _abort = AbortOnPanic;
             watch.keep(&stop, &ending);
         });
@@ -343,7 +340,7 @@ fn prepare(cpu: usize, priority: u32) -> Result<u32, String> {
 pub struct Pagers {
     ending: Arc<AtomicBool>,
     stop: Wakeup,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread<()>>,
 }
 
 impl Drop for Pagers {

@@ -1,10 +1,10 @@
 //! Threads that serve connections. A few wait for the next one: to make a thread takes as long as to open a device.
 
+use freehold_linux::thread::{self, Thread};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 
 /// Threads that wait for work, at most.
 const SPARE: usize = 2;
@@ -25,7 +25,7 @@ struct State {
     work: VecDeque<Work>,
     /// Threads that wait for work.
     spare: usize,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread<()>>,
     stopped: bool,
 }
 
@@ -61,7 +61,7 @@ impl Threads {
                 work();
             }
         };
-        let thread = thread::Builder::new().name("device".to_owned()).spawn(run)?;
+        let thread = thread::spawn("device", run)?;
         state.threads.push(thread);
         Ok(())
     }
@@ -105,18 +105,19 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold_linux::ThreadId;
     use std::collections::BTreeSet;
     use std::sync::mpsc;
 
     /// Ten things that each wait until all have begun: none waits for another's thread.
-    fn begin_ten(threads: &Arc<Threads>) -> BTreeSet<String> {
+    fn begin_ten(threads: &Arc<Threads>) -> BTreeSet<u32> {
         let (sender, names) = mpsc::channel();
         let together = Arc::new(std::sync::Barrier::new(10));
         for _ in 0..10 {
             let (sender, together) = (sender.clone(), Arc::clone(&together));
             let work = move || {
                 together.wait();
-                let _ = sender.send(format!("{:?}", thread::current().id()));
+                let _ = sender.send(ThreadId::current().get());
             };
             threads.begin(Box::new(work)).unwrap();
         }
@@ -127,15 +128,17 @@ mod tests {
     #[test]
     fn nothing_waits_for_a_thread_and_two_threads_are_kept() {
         let threads = Arc::new(Threads::default());
-        assert_eq!(begin_ten(&threads).len(), 10);
+        let before = begin_ten(&threads);
+        assert_eq!(before.len(), 10);
         let limit = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while threads.state().spare < SPARE {
             assert!(std::time::Instant::now() < limit, "no thread is kept");
-            thread::yield_now();
+            std::thread::yield_now();
         }
-        let before: BTreeSet<String> = ids(&threads);
         let (sender, names) = mpsc::channel();
-        let work = move || drop(sender.send(format!("{:?}", thread::current().id())));
+        let work = move || {
+            let _ = sender.send(ThreadId::current().get());
+        };
         threads.begin(Box::new(work)).unwrap();
         assert!(
             before.contains(&names.recv().unwrap()),
@@ -144,14 +147,5 @@ mod tests {
         threads.join();
         let state = threads.state();
         assert_eq!((state.spare, state.threads.len()), (0, 0));
-    }
-
-    fn ids(threads: &Threads) -> BTreeSet<String> {
-        let state = threads.state();
-        state
-            .threads
-            .iter()
-            .map(|thread| format!("{:?}", thread.thread().id()))
-            .collect()
     }
 }

@@ -9,11 +9,11 @@ use crate::engine::{ObjectKey, Standing, TaskKey};
 use crate::shared::{EngineGuard, Pagers};
 use freehold_core::fact::Request;
 use freehold_core::units::PageIndex;
+use freehold_linux::thread::{self, Thread};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// The server; dropping it ends it, and gives back all that it had.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct InProcess {
     registry: Arc<Registry>,
     /// Until it ends.
     pagers: Option<Pagers>,
-    control: Option<JoinHandle<io::Result<()>>>,
+    control: Option<Thread<io::Result<()>>>,
     stop: OwnedFd,
 }
 
@@ -37,8 +37,7 @@ impl InProcess {
         let listener = place.listen(options.mode)?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?;
         let (own, told) = (Arc::clone(&registry), stop.try_clone()?);
-        let control = std::thread::Builder::new().name("freehold-control".to_owned());
-        let control = control.spawn(move || {
+        let control = thread::spawn("freehold-control", move || {
             let ends = Ends {
                 stop: &told,
                 owner: None,

@@ -5,6 +5,7 @@ use crate::closing::{LentFile, WeakFile};
 use freehold_ecache::FileId;
 use freehold_linux::file_lease::{self, Break, BreakWaiter, LeaseOwner};
 use freehold_linux::pi_mutex::PiMutex;
+use freehold_linux::thread;
 use rustix::fd::{AsFd, AsRawFd, RawFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -98,9 +99,7 @@ pub(super) fn start(victims: &Arc<Victims>) -> io::Result<()> {
         let _ = ready.send(Ok(waiter.owner()));
         serve(&waiter, &served);
     };
-    std::thread::Builder::new()
-        .name("freehold-lease".to_owned())
-        .spawn(run)?;
+    thread::spawn("freehold-lease", run)?;
     let ended = |_| io::Error::other("the thread that lets leases go has ended");
     let owner = started.recv().map_err(ended)??;
     // It is set once.

@@ -6,12 +6,12 @@ use super::boost::Boost;
 use crate::error::SetupError;
 use freehold_linux::ring::{Direction, Ring, Transfer};
 use freehold_linux::sched::SetPolicyError;
+use freehold_linux::thread::Thread;
 use freehold_linux::{Errno, ThreadId, clock, service};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long to wait before the kernel is asked again that had no memory for a transfer.
@@ -23,7 +23,7 @@ type Begun = (Result<(), Errno>, Result<ThreadId, SetPolicyError>);
 /// The threads of a store, and what they could not have.
 #[derive(Debug)]
 pub(super) struct Workers {
-    handles: Vec<JoinHandle<()>>,
+    handles: Vec<Thread<()>>,
     pub(super) priority: Result<(), SetPolicyError>,
 }
 

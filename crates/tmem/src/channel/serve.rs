@@ -6,11 +6,11 @@ use super::system::System;
 use crate::job;
 use crate::pool::Pool;
 use crate::stack::with_stack;
+use freehold_linux::thread::Thread;
 use freehold_linux::{ThreadId, futex, service};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 type Handler = dyn Fn(Request) -> i64 + Send + Sync;
 
@@ -26,7 +26,7 @@ struct Shared {
 /// The callee's side of a channel: a thread for each context. Dropping it lets them end their calls.
 pub struct Callee {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread<()>>,
 }
 
 impl Callee {

@@ -15,6 +15,7 @@ use freehold_core::units::PageIndex;
 use freehold_linux::event::Event;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::sched::{self, Policy};
+use freehold_linux::thread;
 use freehold_linux::{Errno, ThreadId};
 use freehold_store::PageLease;
 use rustix::fd::OwnedFd;
@@ -107,8 +108,8 @@ impl Readers {
         });
         for number in 0..=READERS {
             let (desk, completions) = (Arc::clone(&desk), Arc::clone(completions));
-            let builder = std::thread::Builder::new().name(format!("freehold-read-{number}"));
-            let started = builder.spawn(move || work(&desk, &completions, read, number == READERS));
+            let name = format!("freehold-read-{number}");
+            let started = thread::spawn(&name, move || work(&desk, &completions, read, number == READERS));
             started.map_err(|_| EngineError::Limit { what: "threads" })?;
         }
         Ok(Self { desk })

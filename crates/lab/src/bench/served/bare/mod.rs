@@ -9,12 +9,12 @@ mod serve;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
 
 use clap::ValueEnum;
 use freehold_linux::child::end_with_parent;
 use freehold_linux::memory::{Access, Memfd, ServedMapping, SharedMapping};
 use freehold_linux::socket::PacketSocket;
+use freehold_linux::thread::Thread;
 use freehold_linux::userfault::{Features, Modes, Userfault};
 use freehold_linux::{PageRange, service};
 use rustix::process::Signal;
@@ -67,7 +67,7 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
 #[derive(Debug)]
 enum Server {
     Process(Child),
-    Thread(JoinHandle<Result<(), Failure>>),
+    Thread(Thread<Result<(), Failure>>),
 }
 
 /// A client of it. The page behind the last tells the server that it is over.
