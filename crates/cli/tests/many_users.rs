@@ -210,6 +210,30 @@ fn a_fork_past_a_users_part_is_refused_and_one_unseen_ends_the_program() {
     );
 }
 
+/// A child has one of the places that the limit leaves, also while it connects. Each round finds them all.
+#[test]
+fn as_many_children_as_the_limit_says_have_a_place() {
+    let Some(program) = common::compiled("brief") else {
+        return;
+    };
+    let limited = common::with_descriptors(1_000);
+    let under = limited.each_ref().map(String::as_str);
+    for round in 0..6 {
+        let output = common::freehold_under(&under, &["exec", "--reserve", "64MiB", "--"])
+            .arg(&program)
+            // Of 62 places one is the parent's, and four are never given to forks.
+            .args(["57", "together"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "57 7\n",
+            "round {round}: {output:?}"
+        );
+    }
+}
+
 /// A server that may have few descriptors has places for fewer clients: past that a fork is refused as well.
 #[test]
 fn a_fork_that_the_server_has_no_descriptors_for_is_refused() {

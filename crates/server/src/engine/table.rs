@@ -65,11 +65,6 @@ impl<T> Table<T> {
         self.rows.len() - self.vacant.len()
     }
 
-    /// Rows that may yet be added.
-    pub(crate) fn left(&self) -> usize {
-        self.limit.saturating_sub(self.count())
-    }
-
     /// Positions that were ever used.
     pub(crate) fn length(&self) -> usize {
         self.rows.len()

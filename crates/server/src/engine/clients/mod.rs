@@ -3,6 +3,7 @@
 mod client;
 pub(super) mod client_pool;
 pub(super) mod client_timeout;
+mod programs;
 pub(super) mod user_limits;
 
 use crate::engine::Engine;
@@ -57,7 +58,8 @@ impl Clients {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            rows: Table::new(usize::from(settings.tables.clients)),
+            // Each may be a child that connects.
+            rows: Table::new(2 * usize::from(settings.tables.clients)),
             user_limits: UserLimits::new(settings),
             client_pool: ClientPool::new(settings.frames.get().saturating_add(256)),
             samples: Samples::default(),
@@ -87,16 +89,11 @@ impl Engine {
     }
 
     /// Makes sure that a user may have one more client.
-    fn make_place_for(&mut self, user: u32) -> Result<(), EngineError> {
-        if !self.may_join(user) {
+    fn make_place_for(&mut self, user: u32, role: ClientRole) -> Result<(), EngineError> {
+        if self.may_connect(user, role).is_err() {
             self.step(Self::end_unconnected_now);
         }
-        if self.may_join(user) {
-            Ok(())
-        } else {
-            let what = "clients of one user";
-            Err(EngineError::Limit { what })
-        }
+        self.may_connect(user, role).map_err(|what| EngineError::Limit { what })
     }
 
     /// Takes in a process. The descriptors are checked; its faults are served from now on.
@@ -116,7 +113,7 @@ impl Engine {
             .private
             .map(|fd| adopt(fd, "the userfaultfd of private memory").map(lend))
             .transpose()?;
-        self.make_place_for(client.uid)?;
+        self.make_place_for(client.uid, client.role)?;
         let channels = self.channels_for(client.role, client.uid)?;
         let (channel, event) = channels.outbox.descriptors()?;
         let what = "a descriptor could not be duplicated";

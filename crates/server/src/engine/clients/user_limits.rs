@@ -5,13 +5,14 @@
 //! looks at everybody; who may take everything is not counted for.
 
 use crate::engine::Engine;
-use crate::engine::keys::{ClientId, TaskKey};
+use crate::engine::clients::programs::Programs;
+use crate::engine::keys::{ClientId, ClientRole, TaskKey};
 use crate::share::Share;
 use freehold_core::units::FrameCount;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A fork finds a place while so many are left: others may fork at the same time.
-const SPARE: usize = 4;
+const SPARE: u64 = 4;
 /// While no more than one in so many places are taken everybody finds one.
 const FEW: usize = 8;
 
@@ -30,13 +31,42 @@ impl Engine {
         has.saturating_add(more) <= Share::of(size, self.clients.user_limits.percent).most(uses.into_values())
     }
 
-    /// Whether a user may have one client more. O(clients).
-    pub(in crate::engine) fn may_join(&self, uid: u32) -> bool {
-        if self.is_exempt(uid) {
-            return true;
+    /// Whether somebody of a user's may connect; or what there are too many of. O(clients).
+    pub(super) fn may_connect(&self, uid: u32, role: ClientRole) -> Result<(), &'static str> {
+        let users = self.programs_of_users();
+        let has_row = role == ClientRole::Program && users.get(&uid).is_some_and(|own| own.await_one());
+        let more = u64::from(!has_row);
+        if !self.has_places(more, &users) {
+            Err("clients")
+        } else if !self.has_programs_left(uid, more, &users) {
+            Err("clients of one user")
+        } else {
+            Ok(())
         }
-        let clients = self.clients.iter().map(|(_, client)| (client.process.uid, 1));
-        self.allows(uid, 1, self.clients.user_limits.clients, sum(clients))
+    }
+
+    /// Whether a user's program may have one child more. O(clients).
+    pub(in crate::engine) fn may_fork(&self, uid: u32) -> bool {
+        let users = self.programs_of_users();
+        self.has_places(1, &users) && self.has_programs_left(uid, 1, &users)
+    }
+
+    fn has_places(&self, more: u64, users: &BTreeMap<u32, Programs>) -> bool {
+        let count: u64 = users.values().map(|programs| programs.count()).sum();
+        count + more <= self.clients.user_limits.clients
+    }
+
+    fn has_programs_left(&self, uid: u32, more: u64, users: &BTreeMap<u32, Programs>) -> bool {
+        let uses = || users.iter().map(|(user, programs)| (*user, programs.count())).collect();
+        self.is_exempt(uid) || self.allows(uid, more, self.clients.user_limits.clients, uses())
+    }
+
+    fn programs_of_users(&self) -> BTreeMap<u32, Programs> {
+        let mut users = BTreeMap::<u32, Programs>::new();
+        for (_, client) in self.clients.iter() {
+            users.entry(client.process.uid).or_default().add(client);
+        }
+        users
     }
 
     /// Tells every client whether there is a place for one more child of it: its agent refuses forks where there is
@@ -44,29 +74,20 @@ impl Engine {
     pub(in crate::engine) fn tell_of_room(&mut self) {
         let count = self.clients.count();
         let before = std::mem::replace(&mut self.clients.told, count);
-        if before.max(count) * FEW <= count + self.clients.left() {
+        if (before.max(count) * FEW) as u64 <= self.clients.user_limits.clients {
             return;
         }
-        if self.clients.left() < SPARE {
+        let mut users = self.programs_of_users();
+        if !self.has_places(SPARE, &users) {
             self.end_unconnected_now();
+            users = self.programs_of_users();
         }
-        let uids: BTreeSet<u32> = self.clients.iter().map(|(_, client)| client.process.uid).collect();
-        let room: BTreeMap<u32, bool> = uids
-            .into_iter()
-            .map(|uid| (uid, self.has_place_for_child(uid)))
-            .collect();
+        let has_room = |uid: &u32| self.has_places(SPARE, &users) && self.has_programs_left(*uid, SPARE, &users);
+        let room: BTreeMap<u32, bool> = users.keys().map(|uid| (*uid, has_room(uid))).collect();
         for (_, client) in self.clients.iter() {
             let has_room = room.get(&client.process.uid).is_none_or(|room| *room);
             client.outbox.tell_of_room(has_room);
         }
-    }
-
-    fn has_place_for_child(&self, uid: u32) -> bool {
-        if self.clients.left() < SPARE {
-            return false;
-        }
-        let uses = || sum(self.clients.iter().map(|(_, client)| (client.process.uid, 1)));
-        self.is_exempt(uid) || self.allows(uid, SPARE as u64, self.clients.user_limits.clients, uses())
     }
 
     /// Whether a user may have one object of so many pages more. O(objects).

@@ -126,7 +126,7 @@ impl Engine {
         );
         let program = row.prefetch.program;
         let membership = self.tasks.at(row.tasks.first()?.index())?.membership();
-        if row.standing.frozen || !self.may_join(uid) {
+        if row.standing.frozen || !self.may_fork(uid) {
             return None;
         }
         let mut channels = self.take_channels().ok()?;
