@@ -60,6 +60,59 @@ int main(void) {
 }
 "#;
 
+/// A library that waits, while it is loaded, for a thread that calls what the agent has functions for.
+const WAITS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *works(void *none) {
+    struct stat found;
+    struct statx more;
+    pthread_mutex_t mutex;
+    pthread_mutexattr_t robust;
+    int left, status = 1, done = 0;
+    char *block = memset(malloc(8 << 20), 1, 8 << 20);
+    done += !stat("/", &found) + !lstat("/", &found) + !fstat(0, &found) + !fstatat(AT_FDCWD, "/", &found, 0);
+    done += !statx(AT_FDCWD, "/", 0, STATX_INO, &more) + (open("/dev/null", O_RDONLY) > 0);
+    done += (openat(AT_FDCWD, "/dev/null", O_RDONLY) > 0) + (fopen("/dev/null", "r") != 0);
+    done += (syscall(SYS_getpid) == getpid()) + (ioctl(open("/", O_RDONLY), FIONREAD, &left) != 7);
+    done += !prctl(PR_SET_NAME, "waits") + !mprotect((char *)((size_t)block & -4096), 1, PROT_READ | PROT_WRITE);
+    pthread_mutexattr_init(&robust);
+    pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+    done += !pthread_mutex_init(&mutex, &robust);
+    pid_t child = fork();
+    if (!child) _exit(block[5 << 20] != 1);
+    done += waitpid(child, &status, 0) == child && status == 0;
+    printf("%d calls\n", done);
+    return none;
+}
+__attribute__((constructor)) static void begin(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, works, 0);
+    pthread_join(thread, 0);
+}
+"#;
+
+/// Loads the library that it is told to.
+const LOADS: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **words) {
+    puts(dlerror() ? "somebody else's error" : "no error");
+    return count != 2 || !dlopen(words[1], RTLD_NOW);
+}
+"#;
+
 /// A folder with the program and the libraries.
 struct Bench(PathBuf);
 
@@ -219,6 +272,26 @@ fn the_agent_s_words_arrive_whatever_standard_error_is() {
             "{text}"
         );
         assert_eq!(own, "the program's own words", "{text}");
+    }
+}
+
+/// Whoever loads a library has a lock of the dynamic linker meanwhile.
+#[test]
+fn a_library_may_wait_for_a_thread_while_it_is_loaded() {
+    let Some(bench) = Bench::new("waits") else { return };
+    for (name, text) in [("waits.c", WAITS), ("loads.c", LOADS)] {
+        std::fs::write(bench.0.join(name), text).expect("a file");
+    }
+    let built = bench.compile("waits.so", "waits.c", &["-shared", "-fPIC", "-pthread"])
+        && bench.compile("loads", "loads.c", &["-pthread"]);
+    assert!(built, "they compile");
+    let words = [&bench.path("loads"), &bench.path("waits.so")];
+    for size in SIZES {
+        let limited = ["timeout", "60", words[0], words[1]];
+        let output = bench.exec(&["--reserve", size], "", &limited).output();
+        let output = output.expect("it starts");
+        let said = (output.status.code(), stdout(&output));
+        assert_eq!(said, (Some(0), "no error\n14 calls\n".to_owned()), "{size}");
     }
 }
 

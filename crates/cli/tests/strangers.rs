@@ -225,6 +225,11 @@ fn a_program_ends_as_natively_also_where_its_threads_end_one_by_one() {
 }
 
 #[test]
+fn threads_end_as_natively_wherever_they_are_cancelled() {
+    compare_compiled("cancelled");
+}
+
+#[test]
 fn status_explain_and_exec_tell_of_them() {
     if !is_allowed() {
         return;

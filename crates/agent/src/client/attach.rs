@@ -10,6 +10,7 @@ use crate::client::settings::{SETTINGS, SettingsError};
 use crate::client::silence::{self, Patience};
 use crate::client::{Client, register_staging};
 use crate::client::{markers, userfault};
+use crate::hooks::behind;
 use crate::hooks::linker;
 use crate::hooks::patch;
 use crate::kernel_paths::core_file;
@@ -69,6 +70,7 @@ static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_c
 /// Runs before the program, on its one thread, and before every other library: not even the C library has an
 /// environment yet.
 extern "C" fn loaded(_count: c_int, _arguments: *const *const c_char, environment: *const *const c_char) {
+    behind::look_up();
     // SAFETY: the program's, which does not run yet.
     let environment = unsafe { Environment::at(environment) };
     // SAFETY: nothing of this library has run before.

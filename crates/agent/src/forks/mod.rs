@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::client::attach;
 use crate::client::settings::SETTINGS;
-use crate::kernel_paths::needed::behind;
+use crate::hooks::behind::behind;
 use crate::process::{self, Process};
 use crate::sys::table::Table;
 use crate::sys::{self, AT_FDCWD, Errno};
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn fork() -> c_int {
     if has_no_place() {
         return hooks::fail(Errno::AGAIN, -1);
     }
-    behind!(c"fork" as unsafe extern "C" fn() -> c_int,)
+    behind!(FORK as unsafe extern "C" fn() -> c_int,)
 }
 
 /// Before a fork. Signals are blocked from here on: a handler that forks too would wait for itself.

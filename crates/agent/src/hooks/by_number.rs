@@ -3,6 +3,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::client::attach;
+use crate::hooks::behind::behind;
 use crate::hooks::{self, advice, brk_ahead, locks, remap, shared_segments};
 use crate::kernel_paths::{memory_files, needed};
 use crate::sys::{self, Answer, Errno};
@@ -17,7 +18,15 @@ const OPENAT2: usize = 437;
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+pub unsafe extern "C-unwind" fn syscall(
+    number: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> isize {
     let arguments = [a, b, c, d, e, f];
     // SAFETY: the caller's word.
     if let Some(answer) = unsafe { replaced(number, arguments) } {
@@ -119,7 +128,7 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Answer {
                 needed::before_tracing(a, b);
             }
             // SAFETY: the program's own call.
-            let made = unsafe { sys::call(number, arguments) };
+            let made = unsafe { past(number, arguments) };
             let path = match number {
                 OPEN => Some(a),
                 sys::OPENAT | OPENAT2 => Some(b),
@@ -130,6 +139,20 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Answer {
             }
             made
         }
+    }
+}
+
+/// A call that the C library's function makes.
+///
+/// # Safety
+/// As the kernel's.
+pub(crate) unsafe fn past(number: usize, [a, b, c, d, e, f]: [usize; 6]) -> Answer {
+    type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
+    let answer = behind!(SYSCALL as Call, number, a, b, c, d, e, f);
+    if answer == -1 {
+        Err(hooks::error())
+    } else {
+        Ok(answer.cast_unsigned())
     }
 }
 

@@ -6,6 +6,7 @@
 //! (`frees`).
 
 pub mod advice;
+pub(super) mod behind;
 pub(super) mod brk_ahead;
 pub mod by_number;
 pub(super) mod frees;
@@ -43,6 +44,12 @@ pub(crate) fn fail<T>(errno: Errno, answer: T) -> T {
     // SAFETY: the calling thread is the program's, whose `errno` this is.
     unsafe { *__errno_location() = errno.0 };
     answer
+}
+
+/// What a function of the C library has left.
+fn error() -> Errno {
+    // SAFETY: as above.
+    Errno(unsafe { *__errno_location() })
 }
 
 /// In place of `mmap` and `mmap64`.

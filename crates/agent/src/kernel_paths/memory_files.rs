@@ -5,7 +5,8 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::kernel_paths::needed::{behind, look_into};
+use crate::hooks::behind::behind;
+use crate::kernel_paths::needed::look_into;
 use crate::kernel_paths::own_stat;
 use crate::threads::mailbox;
 use crate::{hooks, report, sys};
@@ -13,9 +14,9 @@ use crate::{hooks, report, sys};
 /// The end of the path of each such file.
 const NAME: &[u8] = b"mem";
 
-type Open = unsafe extern "C" fn(*const c_char, c_int, c_uint) -> c_int;
-type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint) -> c_int;
-type OpenStream = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut c_void;
+type Open = unsafe extern "C-unwind" fn(*const c_char, c_int, c_uint) -> c_int;
+type OpenAt = unsafe extern "C-unwind" fn(c_int, *const c_char, c_int, c_uint) -> c_int;
+type OpenStream = unsafe extern "C-unwind" fn(*const c_char, *const c_char) -> *mut c_void;
 
 /// Whether a path may name such a file: nearly all do not, and cost no call of the kernel.
 fn may_be_memory(path: *const c_char) -> bool {
@@ -86,8 +87,8 @@ fn is_own(process: usize) -> bool {
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    let fd = behind!(c"open" as Open, path, flags, mode);
+pub unsafe extern "C-unwind" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    let fd = behind!(OPEN as Open, path, flags, mode);
     opened(path, fd);
     fd
 }
@@ -97,8 +98,8 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    let fd = behind!(c"open64" as Open, path, flags, mode);
+pub unsafe extern "C-unwind" fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    let fd = behind!(OPEN64 as Open, path, flags, mode);
     opened(path, fd);
     fd
 }
@@ -108,8 +109,8 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: c_uint)
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    let fd = behind!(c"openat" as OpenAt, folder, path, flags, mode);
+pub unsafe extern "C-unwind" fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    let fd = behind!(OPENAT as OpenAt, folder, path, flags, mode);
     opened(path, fd);
     fd
 }
@@ -119,8 +120,8 @@ pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    let fd = behind!(c"openat64" as OpenAt, folder, path, flags, mode);
+pub unsafe extern "C-unwind" fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    let fd = behind!(OPENAT64 as OpenAt, folder, path, flags, mode);
     opened(path, fd);
     fd
 }
@@ -130,8 +131,8 @@ pub unsafe extern "C" fn openat64(folder: c_int, path: *const c_char, flags: c_i
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut c_void {
-    let stream = behind!(c"fopen" as OpenStream => core::ptr::null_mut(), path, mode);
+pub unsafe extern "C-unwind" fn fopen(path: *const c_char, mode: *const c_char) -> *mut c_void {
+    let stream = behind!(FOPEN as OpenStream => core::ptr::null_mut(), path, mode);
     own_stat::opened(path, mode, stream);
     opened_stream(path, stream);
     stream
@@ -142,8 +143,8 @@ pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut c_void {
-    let stream = behind!(c"fopen64" as OpenStream => core::ptr::null_mut(), path, mode);
+pub unsafe extern "C-unwind" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut c_void {
+    let stream = behind!(FOPEN64 as OpenStream => core::ptr::null_mut(), path, mode);
     own_stat::opened(path, mode, stream);
     opened_stream(path, stream);
     stream
@@ -152,7 +153,7 @@ pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *m
 fn opened_stream(path: *const c_char, stream: *mut c_void) {
     type Number = unsafe extern "C" fn(*mut c_void) -> c_int;
     if !stream.is_null() && may_be_memory(path) {
-        opened(path, behind!(c"fileno" as Number, stream));
+        opened(path, behind!(FILENO as Number, stream));
     }
 }
 

@@ -12,67 +12,18 @@
 //!
 //! [`memory_files`]: crate::kernel_paths::memory_files
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ffi::{c_int, c_uint, c_void};
 
 use crate::client::Client;
 use crate::client::markers;
 use crate::client::userfault;
 use crate::hooks;
+use crate::hooks::behind::behind;
+use crate::hooks::by_number;
 use crate::process::PAGE;
 use crate::sys::maps;
 use crate::sys::{self, Answer, Errno};
 use crate::threads::mailbox;
-
-const NEXT: usize = usize::MAX;
-
-unsafe extern "C" {
-    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
-}
-
-/// The C library's function behind one of this library's.
-pub(crate) struct Function {
-    name: &'static CStr,
-    found: AtomicUsize,
-}
-
-impl Function {
-    pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self {
-            name,
-            found: AtomicUsize::new(0),
-        }
-    }
-
-    pub(crate) fn address(&self) -> usize {
-        let found = self.found.load(Ordering::Relaxed);
-        if found != 0 {
-            return found;
-        }
-        // SAFETY: the name ends.
-        let found = unsafe { dlsym(core::ptr::without_provenance_mut(NEXT), self.name.as_ptr()) } as usize;
-        self.found.store(found, Ordering::Relaxed);
-        found
-    }
-}
-
-/// Calls the function behind this library's; where there is none, what follows `=>` is the answer, else -1.
-macro_rules! behind {
-    ($name:literal as $kind:ty, $($argument:expr),*) => {
-        $crate::kernel_paths::needed::behind!($name as $kind => -1, $($argument),*)
-    };
-    ($name:literal as $kind:ty => $failed:expr, $($argument:expr),*) => {{
-        static FUNCTION: $crate::kernel_paths::needed::Function = $crate::kernel_paths::needed::Function::new($name);
-        match FUNCTION.address() {
-            0 => $crate::hooks::fail($crate::sys::Errno(38), $failed),
-            // SAFETY: the function of this name has these parameters; the caller's word about the arguments.
-            address => unsafe {
-                core::mem::transmute::<usize, $kind>(address)($($argument),*)
-            },
-        }
-    }};
-}
-pub(crate) use behind;
 
 /// Gives a range of addresses back to the kernel, with the pages that it lies in. Whether that was done.
 fn relinquish(start: usize, length: usize) -> bool {
@@ -113,7 +64,7 @@ pub unsafe extern "C" fn pthread_mutex_init(mutex: *mut c_void, attributes: *con
     const KERNEL_LOOKS: i32 = 16 | 32;
     const BYTES: usize = 40;
     let made = behind!(
-        c"pthread_mutex_init" as unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int,
+        PTHREAD_MUTEX_INIT as unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int,
         mutex,
         attributes
     );
@@ -134,7 +85,7 @@ pub(crate) unsafe fn futex(arguments: [usize; 6]) -> Answer {
     const CHANGES: [usize; 7] = [5, 6, 7, 8, 11, 12, 13];
     const WORD: usize = 4;
     // SAFETY: the program's own call.
-    let call = || unsafe { sys::call(sys::FUTEX, arguments) };
+    let call = || unsafe { by_number::past(sys::FUTEX, arguments) };
     let answer = call();
     let [first, operation, _, _, second, _] = arguments;
     if answer != Err(Errno::FAULT) || !CHANGES.contains(&(operation & OPERATION)) {
@@ -153,7 +104,7 @@ pub(crate) unsafe fn futex(arguments: [usize; 6]) -> Answer {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_attr_setstack(attributes: *mut c_void, stack: *mut c_void, size: usize) -> c_int {
     let set = behind!(
-        c"pthread_attr_setstack" as unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int,
+        PTHREAD_ATTR_SETSTACK as unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int,
         attributes,
         stack,
         size
@@ -178,7 +129,7 @@ struct Register {
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
     // SAFETY: the caller's word.
     match unsafe { control(sys::arg(fd), request, argument) } {
         Ok(answer) => sys::descriptor(answer),
@@ -195,7 +146,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_
 /// As the kernel's.
 pub(crate) unsafe fn control(fd: usize, request: usize, argument: usize) -> Answer {
     // SAFETY: the program's own call.
-    let call = || unsafe { sys::call5(sys::IOCTL, fd, request, argument, 0, 0) };
+    let call = || unsafe { by_number::past(sys::IOCTL, [fd, request, argument, 0, 0, 0]) };
     if request != userfault::REQUEST_REGISTER {
         return call();
     }

@@ -6,7 +6,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use crate::kernel_paths::needed::behind;
+use crate::hooks::behind::behind;
 use crate::process;
 use crate::threads::watch::THREADS;
 
@@ -28,8 +28,8 @@ pub(crate) fn opened(path: *const c_char, mode: *const c_char, stream: *mut c_vo
     if stream.is_null() || !is_read(path, mode) || !has_agent() {
         return;
     }
-    let first = behind!(c"fgetc" as Get, stream);
-    if first < 0 || behind!(c"ungetc" as Unget, first, stream) != first {
+    let first = behind!(FGETC as Get, stream);
+    if first < 0 || behind!(UNGETC as Unget, first, stream) != first {
         return;
     }
     let stream = stream.cast::<Stream>();

@@ -6,7 +6,7 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::kernel_paths::needed::behind;
+use crate::hooks::behind::behind;
 use crate::threads::mailbox;
 use crate::threads::watch::THREADS;
 use crate::{hooks, sys};
@@ -110,7 +110,7 @@ fn told_more(answer: c_int, to: *mut c_void) -> c_int {
 
 /// Functions of the C library that fill in a `struct stat`, their last argument but the flags.
 macro_rules! stats {
-    ($($name:ident $text:literal ($($argument:ident: $kind:ty),*) $to:ident ($($flags:ident)?);)*) => {$(
+    ($($name:ident $function:ident ($($argument:ident: $kind:ty),*) $to:ident ($($flags:ident)?);)*) => {$(
         /// The C library's.
         ///
         /// # Safety
@@ -118,30 +118,30 @@ macro_rules! stats {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind,)* $to: *mut c_void $(, $flags: c_int)?) -> c_int {
             type Stat = unsafe extern "C" fn($($kind,)* *mut c_void $(, stats!(@ $flags))?) -> c_int;
-            told(behind!($text as Stat, $($argument,)* $to $(, $flags)?), $to)
+            told(behind!($function as Stat, $($argument,)* $to $(, $flags)?), $to)
         }
     )*};
     (@ $flags:ident) => { c_int };
 }
 
 stats! {
-    stat c"stat" (path: *const c_char) to ();
-    stat64 c"stat64" (path: *const c_char) to ();
-    lstat c"lstat" (path: *const c_char) to ();
-    lstat64 c"lstat64" (path: *const c_char) to ();
-    fstat c"fstat" (fd: c_int) to ();
-    fstat64 c"fstat64" (fd: c_int) to ();
-    fstatat c"fstatat" (folder: c_int, path: *const c_char) to (flags);
-    fstatat64 c"fstatat64" (folder: c_int, path: *const c_char) to (flags);
+    stat STAT (path: *const c_char) to ();
+    stat64 STAT64 (path: *const c_char) to ();
+    lstat LSTAT (path: *const c_char) to ();
+    lstat64 LSTAT64 (path: *const c_char) to ();
+    fstat FSTAT (fd: c_int) to ();
+    fstat64 FSTAT64 (fd: c_int) to ();
+    fstatat FSTATAT (folder: c_int, path: *const c_char) to (flags);
+    fstatat64 FSTATAT64 (folder: c_int, path: *const c_char) to (flags);
     // As programs call them that were built before version 2.33 of the GNU C library.
-    __xstat c"__xstat" (version: c_int, path: *const c_char) to ();
-    __xstat64 c"__xstat64" (version: c_int, path: *const c_char) to ();
-    __lxstat c"__lxstat" (version: c_int, path: *const c_char) to ();
-    __lxstat64 c"__lxstat64" (version: c_int, path: *const c_char) to ();
-    __fxstat c"__fxstat" (version: c_int, fd: c_int) to ();
-    __fxstat64 c"__fxstat64" (version: c_int, fd: c_int) to ();
-    __fxstatat c"__fxstatat" (version: c_int, folder: c_int, path: *const c_char) to (flags);
-    __fxstatat64 c"__fxstatat64" (version: c_int, folder: c_int, path: *const c_char) to (flags);
+    __xstat XSTAT (version: c_int, path: *const c_char) to ();
+    __xstat64 XSTAT64 (version: c_int, path: *const c_char) to ();
+    __lxstat LXSTAT (version: c_int, path: *const c_char) to ();
+    __lxstat64 LXSTAT64 (version: c_int, path: *const c_char) to ();
+    __fxstat FXSTAT (version: c_int, fd: c_int) to ();
+    __fxstat64 FXSTAT64 (version: c_int, fd: c_int) to ();
+    __fxstatat FXSTATAT (version: c_int, folder: c_int, path: *const c_char) to (flags);
+    __fxstatat64 FXSTATAT64 (version: c_int, folder: c_int, path: *const c_char) to (flags);
 }
 
 /// The C library's.
@@ -157,5 +157,5 @@ pub unsafe extern "C" fn statx(
     to: *mut c_void,
 ) -> c_int {
     type More = unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut c_void) -> c_int;
-    told_more(behind!(c"statx" as More, folder, path, flags, mask, to), to)
+    told_more(behind!(STATX as More, folder, path, flags, mask, to), to)
 }

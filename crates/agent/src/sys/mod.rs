@@ -31,6 +31,7 @@ impl Errno {
     pub(crate) const NOMEM: Self = Self(12);
     pub(crate) const INVAL: Self = Self(22);
     pub(crate) const FBIG: Self = Self(27);
+    pub(crate) const NOSYS: Self = Self(38);
     /// None of the kernel's to these calls: an order may mean something else by now.
     pub(crate) const STALE: Self = Self(116);
 }
