@@ -11,6 +11,11 @@ use crate::sys::{self, Errno};
 /// Bytes of a page.
 pub(crate) const PAGE: usize = freehold_protocol::PAGE_SIZE;
 
+/// The end of so many bytes in whole pages, as the kernel has it: past the last page of all it is 0.
+pub(crate) const fn whole_pages(bytes: usize) -> usize {
+    bytes.wrapping_add(PAGE - 1) & !(PAGE - 1)
+}
+
 /// Not a client: before the start, or in a child made past the C library that has made no memory of its own yet.
 pub(crate) const NOTHING: u32 = 0;
 /// Somebody is connecting.

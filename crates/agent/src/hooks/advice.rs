@@ -12,7 +12,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::forks::inheritance;
 use crate::hooks;
-use crate::process::PAGE;
+use crate::process::{PAGE, whole_pages};
 use crate::sys::{self, Answer, Errno};
 use crate::threads::mailbox;
 
@@ -97,7 +97,7 @@ const fn is_followed(advice: usize) -> bool {
 fn follow(start: usize, length: usize, advice: usize, answer: Answer) -> Answer {
     // With a hole in the range the kernel has done all that is there, and says so.
     let done = matches!(answer, Ok(_) | Err(Errno::NOMEM));
-    let length = length.next_multiple_of(PAGE);
+    let length = whole_pages(length);
     match advice {
         FREE | GUARD_INSTALL if done => drop_range(start, length),
         // It has stopped somewhere.

@@ -16,7 +16,7 @@ use crate::client::connection::Connection;
 use crate::client::told;
 use crate::client::{Client, STAGED};
 use crate::client::{attach, markers};
-use crate::process::{self, PAGE, Process};
+use crate::process::{self, PAGE, Process, whole_pages};
 use crate::sys::maps::{self, Line};
 use crate::sys::{self, Answer, Errno};
 use crate::threads::mailbox;
@@ -33,7 +33,7 @@ const FUTURE: usize = 2;
 const ON_FAULT: usize = 4;
 
 /// The first address past a program's.
-const END: usize = 1 << 47;
+pub(crate) const END: usize = 1 << 47;
 /// Pages that one request names, so that a step of the server stays short.
 const TOGETHER: usize = 1024;
 
@@ -142,7 +142,7 @@ fn lock(address: usize, length: usize, number: usize, flags: usize) -> Answer {
         unsafe { sys::call5(number, address, length, flags, 0, 0) }
     };
     let start = address / PAGE * PAGE;
-    let end = address.saturating_add(length).next_multiple_of(PAGE);
+    let end = whole_pages(address.saturating_add(length));
     let Some(process) = asked().filter(|_| start < end && end <= END) else {
         return call();
     };
@@ -290,7 +290,7 @@ pub(crate) extern "C" fn mprotect(address: *mut c_void, length: usize, protectio
     let (start, protection) = (address as usize, sys::arg(protection));
     // SAFETY: the program's own call.
     let made = unsafe { sys::call5(sys::MPROTECT, start, length, protection, 0, 0) };
-    let end = start.saturating_add(length).min(END).next_multiple_of(PAGE);
+    let end = whole_pages(start.saturating_add(length).min(END));
     if made.is_ok() && start < end && !lock_new(start, end - start, protection, true) {
         return answer(Err(Errno::NOMEM));
     }

@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::client::attach;
 use crate::filters;
-use crate::process::{self, PAGE, Process};
+use crate::process::{self, Process, whole_pages};
 use crate::sys::{self, Answer, Errno};
 use crate::threads::mailbox;
 
@@ -95,11 +95,9 @@ pub(crate) extern "C" fn mmap(
         Err(errno) => return fail(errno, failed),
     };
     drop(way);
-    let managed = wanted && manage(made, length.next_multiple_of(PAGE));
+    let managed = wanted && manage(made, whole_pages(length));
     let asked = wanted && flags & MAP_LOCKED != 0;
-    if !locks::lock_new(made, length.next_multiple_of(PAGE), protection, managed)
-        || asked && !locks::lock_asked(made, length)
-    {
+    if !locks::lock_new(made, whole_pages(length), protection, managed) || asked && !locks::lock_asked(made, length) {
         // It was made just now, and nobody knows of it.
         let _ = unmap(made, length);
         return fail(Errno::AGAIN, failed);

@@ -7,7 +7,7 @@ use crate::client::attach;
 use crate::forks::inheritance::{self, Alike};
 use crate::hooks::locks;
 use crate::hooks::locks::Call;
-use crate::process::PAGE;
+use crate::process::{PAGE, whole_pages};
 use crate::sys::maps::Pieces;
 use crate::sys::{self, Answer, Errno};
 use crate::threads::mailbox;
@@ -40,7 +40,7 @@ impl Move {
     }
 
     fn range(&self) -> Range<usize> {
-        self.from..self.from.saturating_add(self.before.next_multiple_of(PAGE))
+        self.from..self.from.saturating_add(whole_pages(self.before))
     }
 
     /// Whether there is more than one mapping, from the first page on.
@@ -135,7 +135,7 @@ fn whole(asked: &Move) -> Answer {
 /// to another thread's memory meanwhile, which is not moved over.
 fn moved_back(asked: &Move, at: usize) -> bool {
     let range = asked.range();
-    let length = asked.length.next_multiple_of(PAGE);
+    let length = whole_pages(asked.length);
     let back = Move {
         from: at,
         before: range.len(),
@@ -191,7 +191,7 @@ fn made(asked: &Move, locks: bool) -> Answer {
 fn in_pieces(asked: &Move) -> Answer {
     let (from, to) = (asked.from, asked.to);
     let range = asked.range();
-    let added = asked.length.next_multiple_of(PAGE).saturating_sub(range.len());
+    let added = whole_pages(asked.length).saturating_sub(range.len());
     let apart = to.abs_diff(from) >= range.len().saturating_add(added);
     if !asked.has(FIXED) || asked.length < asked.before || !apart || !hooks::is_managed() || !asked.is_parted() {
         return asked.call();
@@ -222,7 +222,7 @@ fn in_pieces(asked: &Move) -> Answer {
 /// What children are not to have they have of nothing that has become of it: of what is added, which is the last
 /// mapping's, and of each mapping that stays where it was.
 fn spread([from, before]: [usize; 2], [at, length]: [usize; 2], flags: usize) {
-    let [before, length] = [before, length].map(|bytes| bytes.next_multiple_of(PAGE));
+    let [before, length] = [before, length].map(whole_pages);
     if before > 0 && length > before {
         inheritance::spread(Alike {
             start: at + before,
@@ -271,7 +271,7 @@ fn somewhere(asked: &Move, locks: bool) -> Answer {
         // The program's limits count it beside what is moved.
         return anywhere();
     };
-    let added = asked.range().len()..asked.length.next_multiple_of(PAGE);
+    let added = asked.range().len()..whole_pages(asked.length);
     let ahead = (locks && asked.grows()).then(|| Call::ahead(room + added.start, added.len()));
     if let Some(None) = ahead {
         let _ = hooks::unmap(room, asked.length);

@@ -19,8 +19,8 @@ use crate::client::markers;
 use crate::client::userfault;
 use crate::hooks;
 use crate::hooks::behind::behind;
-use crate::hooks::by_number;
-use crate::process::PAGE;
+use crate::hooks::{by_number, locks};
+use crate::process::{PAGE, whole_pages};
 use crate::sys::maps;
 use crate::sys::{self, Answer, Errno};
 use crate::threads::mailbox;
@@ -28,9 +28,9 @@ use crate::threads::mailbox;
 /// Gives a range of addresses back to the kernel, with the pages that it lies in. Whether that was done.
 fn relinquish(start: usize, length: usize) -> bool {
     let first = start / PAGE * PAGE;
-    let end = start.saturating_add(length).next_multiple_of(PAGE);
-    let ask = |process| mailbox::ask(process, mailbox::RELINQUISH, [first, end - first], || ());
-    length > 0 && hooks::client_process().is_some_and(ask)
+    let end = whole_pages(start.saturating_add(length).min(locks::END));
+    let ask = |process| mailbox::ask(process, mailbox::RELINQUISH, [first, end.saturating_sub(first)], || ());
+    length > 0 && first < end && hooks::client_process().is_some_and(ask)
 }
 
 /// The agent thread's side, once the server has given all that it knew of back: what was never touched is the kernel's

@@ -526,6 +526,7 @@ static const struct {
     {"droppable", droppable}, {"memfd-secret", secret}, {"fork-beside", beside_inherited}, {"attach", attach},
     {"attach-by-number", attach_by_number}, {"map-by-number", map_by_number}, {"remap-by-number", remap_by_number},
     {"break-by-number", break_by_number}, {"lock-by-number", lock_by_number}, {"fork-by-number", fork_by_number},
+    {"endless-lengths", endless_lengths},
 };
 
 int main(int count, char **words) {

@@ -117,3 +117,38 @@ static int fork_by_number(void) {
     wrong += syscall(SYS_clone3, 8L, 88L) != -1 || errno != EFAULT;
     return wrong + differ(region, 7);
 }
+
+/* The kernel's answer to a call past the C library. */
+static long kernel(long number, const void *a, size_t b, long c, long d) {
+    register long fourth __asm__("r10") = d;
+    __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(fourth) : "rcx", "r11", "memory");
+    return number;
+}
+
+static int answers(long done, long answer) {
+    return answer < 0 ? done == -1 && errno == -answer : done == answer;
+}
+
+/* Lengths past the last page of all memory, which the kernel takes for nothing or refuses. */
+static int endless_lengths(void) {
+    char *region = filled();
+    const char *starts[] = {region, (char *)-4096, (char *)-1};
+    int wrong = 0;
+    for (size_t length = -4097; length != 0; length += length == (size_t)-4095 ? 4094 : 1)
+        for (int at = 0; at < 3; at++) {
+            char *start = (char *)starts[at];
+            long moved = (long)mremap(start, length, SIZE, MREMAP_MAYMOVE);
+            wrong += !answers(moved, kernel(SYS_mremap, start, length, SIZE, MREMAP_MAYMOVE));
+            moved = (long)mremap(start, SIZE, length, MREMAP_MAYMOVE);
+            wrong += !answers(moved, kernel(SYS_mremap, start, SIZE, (long)length, MREMAP_MAYMOVE));
+            wrong += !answers(munmap(start, length), kernel(SYS_munmap, start, length, 0, 0));
+            wrong += !answers(mprotect(start, length, 3), kernel(SYS_mprotect, start, length, 3, 0));
+            wrong += !answers(mlock(start, length), kernel(SYS_mlock, start, length, 0, 0));
+            wrong += !answers(munlock(start, length), kernel(SYS_munlock, start, length, 0, 0));
+            for (int advice = 0; advice < 26; advice++)
+                wrong += !answers(madvise(start, length, advice), kernel(SYS_madvise, start, length, advice, 0));
+            wrong += mmap(0, length, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+        }
+    press();
+    return wrong + differ(region, 7);
+}
