@@ -86,8 +86,8 @@ fn turn(world: &mut World, at: usize) {
         }
     }
     let waiting = std::mem::take(&mut world.spaces[at].waiting);
-    for address in waiting {
-        fill(world, at, address);
+    for (address, thread) in waiting {
+        fill(world, at, address, thread);
     }
     end_if_gone(&mut world.spaces[at]);
 }
@@ -164,7 +164,7 @@ fn private_message(world: &mut World, at: usize, message: Message) {
             if protection {
                 let _ = kernel::unprotect(&world.spaces[at].private, address);
             } else {
-                fill(world, at, address);
+                fill(world, at, address, thread);
             }
         }
         Message::Fork { child } => fork(world, at, child),
@@ -187,12 +187,22 @@ fn identify(space: &mut Space, thread: u32) {
     space.process = line.and_then(|number| number.trim().parse().ok());
 }
 
-/// Puts a private page where a thread waits for it.
-fn fill(world: &mut World, at: usize, address: u64) {
+/// Puts a private page where a thread waits for it. The agent, which carries an order about it out, finds that it has
+/// been dropped meanwhile.
+fn fill(world: &mut World, at: usize, address: u64, thread: u32) {
     let World { spaces, counts, .. } = world;
     let space = &mut spaces[at];
+    let agent = space.client.as_ref().map(|client| client.agent_thread);
+    if agent == Some(thread) && thread != 0 {
+        match kernel::zero(&space.private, address) {
+            Ok(()) => {}
+            Err(EAGAIN) => space.waiting.push((address, thread)),
+            Err(_) => kernel::wake(&space.private, address),
+        }
+        return;
+    }
     if space.is_ordered(address) || matches!(space.pages.get(&address), Some(Place::Ordered { .. })) {
-        space.waiting.push(address);
+        space.waiting.push((address, thread));
         return;
     }
     let before = space.pages.get(&address).copied();
@@ -201,7 +211,7 @@ fn fill(world: &mut World, at: usize, address: u64) {
         _ => kernel::zero(&space.private, address),
     };
     match done {
-        Err(EAGAIN) => space.waiting.push(address),
+        Err(EAGAIN) => space.waiting.push((address, thread)),
         Err(EEXIST) => kernel::wake(&space.private, address),
         // The address space or the mapping has gone; whoever waits is told by the kernel.
         Err(_) => kernel::wake(&space.private, address),

@@ -62,7 +62,7 @@ fn answer<'a>(
     descriptors: Vec<OwnedFd>,
 ) -> (Answer<'a>, Vec<OwnedFd>) {
     match request {
-        Request::Hello { .. } => hello(shared, process, descriptors),
+        Request::Hello { agent_thread, .. } => hello(shared, (process, agent_thread), descriptors),
         Request::Join {
             ticket_high,
             ticket_low,
@@ -103,8 +103,12 @@ fn answer<'a>(
     }
 }
 
-fn hello<'a>(shared: &Shared, process: u32, descriptors: Vec<OwnedFd>) -> (Answer<'a>, Vec<OwnedFd>) {
-    let client = Client::new();
+fn hello<'a>(
+    shared: &Shared,
+    (process, agent_thread): (u32, u32),
+    descriptors: Vec<OwnedFd>,
+) -> (Answer<'a>, Vec<OwnedFd>) {
+    let client = Client::new(agent_thread);
     let [channel, transfer] = client.handed.each_ref().map(|fd| fd.try_clone().expect("a descriptor"));
     let handed = vec![channel, transfer, client.event.try_clone().expect("a descriptor")];
     let mut world = shared.lock();

@@ -76,13 +76,14 @@ pub(crate) struct Client {
     /// Orders without an answer: never more than there is room for answers, as with the server itself.
     pub(crate) open: usize,
     pub(crate) handed: [OwnedFd; 2],
+    pub(crate) agent_thread: u32,
 }
 
 // SAFETY: the mappings stay for the process's life.
 unsafe impl Send for Client {}
 
 impl Client {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(agent_thread: u32) -> Self {
         let channel = kernel::memfd(c"channel", freehold_protocol::channel::BYTES as u64);
         let transfer = kernel::memfd(c"transfer", u64::from(SLOTS) * PAGE);
         Self {
@@ -95,6 +96,7 @@ impl Client {
             under_way: BTreeMap::new(),
             open: 0,
             handed: [channel, transfer],
+            agent_thread,
         }
     }
 
@@ -154,7 +156,7 @@ pub(crate) struct Space {
     pub(crate) pages: BTreeMap<u64, Place>,
     pub(crate) mappings: BTreeMap<u64, Mapping>,
     /// Faults on pages that are being surrendered, or while the kernel tells of changes.
-    pub(crate) waiting: Vec<u64>,
+    pub(crate) waiting: Vec<(u64, u32)>,
     pub(crate) ended: bool,
 }
 
