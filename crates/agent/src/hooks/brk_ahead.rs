@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::hooks::locks;
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
+use crate::threads::mailbox::Quiet;
 use crate::{filters, hooks};
 
 /// Bytes that are made ahead, at most; and never more than the heap has grown by.
@@ -26,13 +27,17 @@ static GROWN: AtomicUsize = AtomicUsize::new(0);
 
 /// A change of the break. While there is one, no other thread begins one.
 #[derive(Debug)]
-pub(crate) struct Change(Option<&'static Process>);
+pub(crate) struct Change {
+    process: Option<&'static Process>,
+    /// Where it takes longer than a moment. It ends after the change.
+    quiet: Option<Quiet>,
+}
 
 impl Change {
     /// Waits for another thread's; `None` where this thread is in the middle of one, in a handler of signals.
     ///
     /// A forked child begins without one: the word is wiped.
-    fn begin() -> Option<Self> {
+    fn begin(quiet: Option<Quiet>) -> Option<Self> {
         let process = process::process();
         if let Some(Process { breaking, .. }) = process {
             let (me, mut spins) = (sys::thread_pointer(), 0);
@@ -43,13 +48,13 @@ impl Change {
                 hooks::pause(&mut spins);
             }
         }
-        Some(Self(process))
+        Some(Self { process, quiet })
     }
 }
 
 impl Drop for Change {
     fn drop(&mut self) {
-        if let Some(process) = self.0 {
+        if let Some(process) = self.process {
             process.breaking.store(0, Ordering::Release);
         }
     }
@@ -57,7 +62,7 @@ impl Drop for Change {
 
 /// In place of `brk`.
 pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
-    let Some(_change) = Change::begin() else {
+    let Some(mut change) = Change::begin(None) else {
         return hooks::fail(Errno::NOMEM, -1);
     };
     let (wanted, before, ahead) = (address as usize, current(), ahead());
@@ -66,6 +71,7 @@ pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
         GROWN.fetch_add(wanted - before, Ordering::Relaxed);
         return 0;
     }
+    change.quiet = Some(Quiet::begin());
     if before != 0 && wanted > before {
         return grow(wanted, before, ahead);
     }
@@ -121,7 +127,7 @@ fn grow(wanted: usize, before: usize, ahead: usize) -> c_int {
 /// and nothing is made ahead until the change is dropped, when the mapping is there.
 pub(crate) fn make_way(start: usize, length: usize) -> Option<Change> {
     // A handler that maps over the heap in the middle of a change of it has what it asked for.
-    let change = Change::begin()?;
+    let change = Change::begin(Some(Quiet::begin()))?;
     let ahead = AHEAD.load(Ordering::Relaxed);
     if ahead == 0 {
         return Some(change);

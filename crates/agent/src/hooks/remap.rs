@@ -10,8 +10,8 @@ use crate::hooks::locks::Call;
 use crate::process::{PAGE, whole_pages};
 use crate::sys::maps::Pieces;
 use crate::sys::{self, Answer, Errno};
-use crate::threads::mailbox;
-use crate::{filters, hooks, process, report};
+use crate::threads::mailbox::{self, Quiet};
+use crate::{hooks, process, report};
 
 const MAY_MOVE: usize = 1;
 const FIXED: usize = 2;
@@ -314,15 +314,12 @@ fn with_pages_staying<T>(call: impl FnOnce() -> T) -> T {
     let Some(process) = process::process() else {
         return call();
     };
-    // A handler that does not return here would leave the agent waiting for the end of the call.
-    let mask = (!filters::is_there()).then(mailbox::block_signals);
+    // The agent would wait for the end of the call.
+    let _quiet = Quiet::begin();
     process.moves.begin();
     hooks::wait_for_moves();
     let answer = call();
     let written = attach::client_of(process).map_or(0, |client| client.channel().orders.written());
     process.moves.end(written);
-    if let Some(mask) = mask {
-        mailbox::restore_signals(mask);
-    }
     answer
 }

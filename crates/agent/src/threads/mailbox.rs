@@ -325,6 +325,25 @@ pub(crate) fn release(word: &AtomicU32) {
     }
 }
 
+/// While there is one, signals of the calling thread wait: a handler that does not return would leave what it has come
+/// into as it is, be it by a jump or by the end of the thread. Not under a filter of system calls, which may forbid it.
+#[derive(Debug)]
+pub(crate) struct Quiet(Option<u64>);
+
+impl Quiet {
+    pub(crate) fn begin() -> Self {
+        Self((!filters::is_there()).then(block_signals))
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        if let Some(mask) = self.0 {
+            restore_signals(mask);
+        }
+    }
+}
+
 /// Blocks every signal of the calling thread, so that no handler comes back here while the lock is held.
 pub(crate) fn block_signals() -> u64 {
     set_mask(u64::MAX)

@@ -1,8 +1,9 @@
-/* Threads that are cancelled in a call, at once or where it may be, or that a signal handler ends there: each has to
- * end, with what it ends with. Afterwards memory is as it was written. Prints how many of each kind have ended. */
+/* Threads that are cancelled in a call, at once or where it may be, that a signal handler ends there, or that it jumps
+ * out of it: each has to end, with what it ends with. Afterwards memory is as it was written. Prints how many of each kind have ended. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ enum { PAGE = 4096, PIECE = 1 << 16, ROUNDS = 20, SIZE = 24 << 20 };
 static char fifo[64];
 static void *const ended = &fifo;
 static volatile int begun;
+static __thread sigjmp_buf back;
 
 static void *piece(void) {
     return mmap(0, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -31,6 +33,10 @@ static void asks(void) { for (;;) syscall(SYS_getppid); }
 static void controls(void) { for (int left; ; ) ioctl(0, FIONREAD, &left); }
 static void looks(void) { for (struct stat found; ; ) stat("/", &found); }
 static void maps(void) { for (;;) munmap(piece(), PIECE); }
+static void maps_in_place(void) {
+    char *made = piece();
+    for (;;) mmap(made, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
 static void protects(void) {
     for (char *made = piece(); ; mprotect(made, PAGE, PROT_READ | PROT_WRITE)) mprotect(made, PAGE, PROT_READ);
 }
@@ -43,33 +49,35 @@ static void moves(void) {
     }
 }
 
-enum { POINT = 1, AT_ONCE = 2, HANDLER = 4 };
+enum { POINT = 1, AT_ONCE = 2, HANDLER = 4, JUMP = 8, BY_SIGNAL = HANDLER | JUMP };
 
 static const struct { const char *name; void (*work)(void); int ways; } KINDS[] = {
-    { "open", waits_in_open, POINT | AT_ONCE | HANDLER },
-    { "openat", waits_in_openat, POINT | AT_ONCE | HANDLER },
-    { "fopen", waits_in_fopen, HANDLER },
-    { "a wait by number", waits_by_number, AT_ONCE | HANDLER },
-    { "an open by number", opens_by_number, AT_ONCE | HANDLER },
-    { "calls by number", asks, AT_ONCE | HANDLER },
-    { "ioctl", controls, AT_ONCE | HANDLER },
-    { "stat", looks, HANDLER },
-    { "mmap", maps, HANDLER },
-    { "mprotect", protects, HANDLER },
-    { "madvise", advises, HANDLER },
-    { "mremap", moves, HANDLER },
+    { "open", waits_in_open, POINT | AT_ONCE | BY_SIGNAL },
+    { "openat", waits_in_openat, POINT | AT_ONCE | BY_SIGNAL },
+    { "fopen", waits_in_fopen, BY_SIGNAL },
+    { "a wait by number", waits_by_number, AT_ONCE | BY_SIGNAL },
+    { "an open by number", opens_by_number, AT_ONCE | BY_SIGNAL },
+    { "calls by number", asks, AT_ONCE | BY_SIGNAL },
+    { "ioctl", controls, AT_ONCE | BY_SIGNAL },
+    { "stat", looks, BY_SIGNAL },
+    { "mmap", maps, BY_SIGNAL },
+    { "mmap in place", maps_in_place, BY_SIGNAL },
+    { "mprotect", protects, BY_SIGNAL },
+    { "madvise", advises, BY_SIGNAL },
+    { "mremap", moves, BY_SIGNAL },
 };
 
 struct thread { void (*work)(void); int way; };
 
 static void end(int signal) {
-    (void)signal;
+    if (signal == SIGUSR2) siglongjmp(back, 1);
     pthread_exit(ended);
 }
 
 static void *run(void *argument) {
     struct thread *thread = argument;
     if (thread->way == AT_ONCE) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    if (sigsetjmp(back, 1)) return ended;
     begun = 1;
     thread->work();
     return NULL;
@@ -86,15 +94,18 @@ static int ends(void (*work)(void), int way) {
         pthread_create(&number, NULL, run, &thread);
         while (!begun) usleep(10);
         usleep(200 + rand() % 2000);
-        way == HANDLER ? pthread_kill(number, SIGUSR1) : pthread_cancel(number);
+        int by_signal = way & BY_SIGNAL;
+        by_signal ? pthread_kill(number, way == JUMP ? SIGUSR2 : SIGUSR1) : pthread_cancel(number);
         pthread_join(number, &with);
-        count += with == (way == HANDLER ? ended : PTHREAD_CANCELED);
+        count += with == (by_signal ? ended : PTHREAD_CANCELED);
     }
     return count;
 }
 
 static size_t wrong(void) {
     size_t count = 0;
+    /* The heap grows by the break. */
+    for (int at = 0; at < 4096; at++) count += !malloc(1000);
     int *memory = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int page = 0; page < SIZE / PAGE; page++) memory[page * (PAGE / 4)] = page ^ 77;
     for (int page = 0; page < SIZE / PAGE; page++) count += memory[page * (PAGE / 4)] != (page ^ 77);
@@ -106,8 +117,9 @@ int main(void) {
     struct sigaction action = { .sa_handler = end };
     snprintf(fifo, sizeof fifo, "/tmp/freehold-cancelled-%d", getpid());
     if (mkfifo(fifo, 0600) || sigaction(SIGUSR1, &action, NULL)) return 2;
+    if (sigaction(SIGUSR2, &action, NULL)) return 2;
     for (size_t at = 0; at < sizeof KINDS / sizeof *KINDS; at++)
-        for (int way = POINT; way <= HANDLER; way *= 2)
+        for (int way = POINT; way <= JUMP; way *= 2)
             if (KINDS[at].ways & way) printf("%s, %d: %d\n", KINDS[at].name, way, ends(KINDS[at].work, way));
     printf("%zu pages wrong\n", wrong());
     unlink(fifo);
