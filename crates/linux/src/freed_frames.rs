@@ -145,6 +145,7 @@ mod tests {
     use crate::PageRange;
     use crate::memory::{Chunk, Window};
     use crate::physical;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn few_runs_contain_all_frames_and_no_run_is_wider_than_it_must_be() {
@@ -162,12 +163,9 @@ mod tests {
         assert!(filter(&runs).len() < 4096);
     }
 
-    #[test]
-    fn exactly_the_frames_that_were_given_back_are_told() {
-        let Some(freed) = FreedFrames::open() else {
-            println!("NOT CHECKED: freed frames are not told here");
-            return;
-        };
+    /// Frees some of its frames, then all: what was told each time, or nothing where the kernel had no room for all of
+    /// it. Frames of others lie between these where memory is scattered, and are told too.
+    fn given_back(freed: &FreedFrames) -> Option<()> {
         let window = Window::reserve(600).unwrap();
         let chunk = Chunk::create(c"test", 600, false).unwrap();
         window.place(0, &chunk).unwrap();
@@ -177,16 +175,39 @@ mod tests {
         let frames: Vec<u64> = frames.into_iter().map(Option::unwrap).collect();
         let mut left: BTreeSet<u64> = frames.iter().copied().collect();
         let mut watch = freed.watch(&left).unwrap();
-        watch.remove_freed(&mut left);
-        assert_eq!(left.len(), 600);
+        // That something was lost is told with what comes next.
+        let mut is_told = |expected: &BTreeSet<u64>| {
+            let limit = Instant::now() + Duration::from_secs(2);
+            loop {
+                watch.remove_freed(&mut left);
+                if watch.trace.lost() > 0 {
+                    return None;
+                } else if left == *expected {
+                    return Some(());
+                }
+                assert!(Instant::now() < limit, "{left:?} for {expected:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        is_told(&frames.iter().copied().collect())?;
         physical::Pins::settle();
         chunk.punch_part(PageRange::new(50, 500)).unwrap();
-        watch.remove_freed(&mut left);
-        let kept: BTreeSet<u64> = frames[..50].iter().chain(&frames[550..]).copied().collect();
-        assert_eq!(left, kept);
+        is_told(&frames[..50].iter().chain(&frames[550..]).copied().collect())?;
         drop(window);
         chunk.punch().unwrap();
-        watch.remove_freed(&mut left);
-        assert!(left.is_empty(), "{left:?}");
+        is_told(&BTreeSet::new())?;
+        Some(())
+    }
+
+    #[test]
+    fn exactly_the_frames_that_were_given_back_are_told() {
+        let Some(freed) = FreedFrames::open() else {
+            println!("NOT CHECKED: freed frames are not told here");
+            return;
+        };
+        assert!(
+            (0..20).any(|_| given_back(&freed).is_some()),
+            "the kernel has room for what is told once in a while"
+        );
     }
 }
