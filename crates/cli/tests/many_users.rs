@@ -210,22 +210,27 @@ fn a_fork_past_a_users_part_is_refused_and_one_unseen_ends_the_program() {
     );
 }
 
+/// So many children at the same time, under a server that has room for 62 clients.
+fn forks_with_few_descriptors(program: &Path, children: &str) -> Output {
+    let limited = common::with_descriptors(1_000);
+    let under = limited.each_ref().map(String::as_str);
+    common::freehold_under(&under, &["exec", "--reserve", "64MiB", "--"])
+        .arg(program)
+        .args([children, "together"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
 /// A child has one of the places that the limit leaves, also while it connects. Each round finds them all.
 #[test]
 fn as_many_children_as_the_limit_says_have_a_place() {
     let Some(program) = common::compiled("brief") else {
         return;
     };
-    let limited = common::with_descriptors(1_000);
-    let under = limited.each_ref().map(String::as_str);
     for round in 0..6 {
-        let output = common::freehold_under(&under, &["exec", "--reserve", "64MiB", "--"])
-            .arg(&program)
-            // Of 62 places one is the parent's, and four are never given to forks.
-            .args(["57", "together"])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        // Of 62 places one is the parent's, and four are never given to forks.
+        let output = forks_with_few_descriptors(&program, "57");
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),
             "57 7\n",
@@ -240,14 +245,7 @@ fn a_fork_that_the_server_has_no_descriptors_for_is_refused() {
     let Some(program) = common::compiled("brief") else {
         return;
     };
-    let limited = common::with_descriptors(1_000);
-    let under = limited.each_ref().map(String::as_str);
-    let output = common::freehold_under(&under, &["exec", "--reserve", "64MiB", "--"])
-        .arg(&program)
-        .args(["300", "together"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = forks_with_few_descriptors(&program, "300");
     assert!(output.status.success(), "{output:?}");
     assert_some_forks_of(300, &output);
 }

@@ -9,6 +9,9 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::hooks;
+use crate::sys::Answer;
+
 const NEXT: usize = usize::MAX;
 /// There is none.
 const NONE: usize = 1;
@@ -112,3 +115,17 @@ macro_rules! behind {
     };
 }
 pub(crate) use behind;
+
+/// A call by its number, which the C library's `syscall` makes.
+///
+/// # Safety
+/// As the kernel's.
+pub(crate) unsafe fn call(number: usize, [a, b, c, d, e, f]: [usize; 6]) -> Answer {
+    type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
+    let answer = behind!(SYSCALL as Call, number, a, b, c, d, e, f);
+    if answer == -1 {
+        Err(hooks::error())
+    } else {
+        Ok(answer.cast_unsigned())
+    }
+}

@@ -29,15 +29,16 @@ static GROWN: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub(crate) struct Change {
     process: Option<&'static Process>,
-    /// Where it takes longer than a moment. It ends after the change.
-    quiet: Option<Quiet>,
+    /// Ends after the change.
+    _quiet: Quiet,
 }
 
 impl Change {
     /// Waits for another thread's; `None` where this thread is in the middle of one, in a handler of signals.
     ///
     /// A forked child begins without one: the word is wiped.
-    fn begin(quiet: Option<Quiet>) -> Option<Self> {
+    fn begin() -> Option<Self> {
+        let quiet = Quiet::begin();
         let process = process::process();
         if let Some(Process { breaking, .. }) = process {
             let (me, mut spins) = (sys::thread_pointer(), 0);
@@ -48,7 +49,7 @@ impl Change {
                 hooks::pause(&mut spins);
             }
         }
-        Some(Self { process, quiet })
+        Some(Self { process, _quiet: quiet })
     }
 }
 
@@ -62,7 +63,7 @@ impl Drop for Change {
 
 /// In place of `brk`.
 pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
-    let Some(mut change) = Change::begin(None) else {
+    let Some(_change) = Change::begin() else {
         return hooks::fail(Errno::NOMEM, -1);
     };
     let (wanted, before, ahead) = (address as usize, current(), ahead());
@@ -71,7 +72,6 @@ pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
         GROWN.fetch_add(wanted - before, Ordering::Relaxed);
         return 0;
     }
-    change.quiet = Some(Quiet::begin());
     if before != 0 && wanted > before {
         return grow(wanted, before, ahead);
     }
@@ -127,7 +127,7 @@ fn grow(wanted: usize, before: usize, ahead: usize) -> c_int {
 /// and nothing is made ahead until the change is dropped, when the mapping is there.
 pub(crate) fn make_way(start: usize, length: usize) -> Option<Change> {
     // A handler that maps over the heap in the middle of a change of it has what it asked for.
-    let change = Change::begin(Some(Quiet::begin()))?;
+    let change = Change::begin()?;
     let ahead = AHEAD.load(Ordering::Relaxed);
     if ahead == 0 {
         return Some(change);

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::client::attach;
-use crate::hooks::behind::behind;
+use crate::hooks::behind;
 use crate::hooks::{self, advice, brk_ahead, locks, remap, shared_segments};
 use crate::kernel_paths::{memory_files, needed};
 use crate::sys::{self, Answer, Errno};
@@ -128,7 +128,7 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Answer {
                 needed::before_tracing(a, b);
             }
             // SAFETY: the program's own call.
-            let made = unsafe { past(number, arguments) };
+            let made = unsafe { behind::call(number, arguments) };
             let path = match number {
                 OPEN => Some(a),
                 sys::OPENAT | OPENAT2 => Some(b),
@@ -139,20 +139,6 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Answer {
             }
             made
         }
-    }
-}
-
-/// A call that the C library's function makes.
-///
-/// # Safety
-/// As the kernel's.
-pub(crate) unsafe fn past(number: usize, [a, b, c, d, e, f]: [usize; 6]) -> Answer {
-    type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
-    let answer = behind!(SYSCALL as Call, number, a, b, c, d, e, f);
-    if answer == -1 {
-        Err(hooks::error())
-    } else {
-        Ok(answer.cast_unsigned())
     }
 }
 

@@ -18,8 +18,8 @@ use crate::client::Client;
 use crate::client::markers;
 use crate::client::userfault;
 use crate::hooks;
-use crate::hooks::behind::behind;
-use crate::hooks::{by_number, locks};
+use crate::hooks::behind::{self, behind};
+use crate::hooks::locks;
 use crate::process::{PAGE, whole_pages};
 use crate::sys::maps;
 use crate::sys::{self, Answer, Errno};
@@ -85,7 +85,7 @@ pub(crate) unsafe fn futex(arguments: [usize; 6]) -> Answer {
     const CHANGES: [usize; 7] = [5, 6, 7, 8, 11, 12, 13];
     const WORD: usize = 4;
     // SAFETY: the program's own call.
-    let call = || unsafe { by_number::past(sys::FUTEX, arguments) };
+    let call = || unsafe { behind::call(sys::FUTEX, arguments) };
     let answer = call();
     let [first, operation, _, _, second, _] = arguments;
     if answer != Err(Errno::FAULT) || !CHANGES.contains(&(operation & OPERATION)) {
@@ -146,7 +146,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize
 /// As the kernel's.
 pub(crate) unsafe fn control(fd: usize, request: usize, argument: usize) -> Answer {
     // SAFETY: the program's own call.
-    let call = || unsafe { by_number::past(sys::IOCTL, [fd, request, argument, 0, 0, 0]) };
+    let call = || unsafe { behind::call(sys::IOCTL, [fd, request, argument, 0, 0, 0]) };
     if request != userfault::REQUEST_REGISTER {
         return call();
     }

@@ -131,12 +131,14 @@ static int answers(long done, long answer) {
 
 /* Lengths past the last page of all memory, which the kernel takes for nothing or refuses. */
 static int endless_lengths(void) {
+    static const size_t lengths[] = {-4097, -4096, -4095, -1};
     char *region = filled();
-    const char *starts[] = {region, (char *)-4096, (char *)-1};
+    char *starts[] = {region, (char *)-4096, (char *)-1};
     int wrong = 0;
-    for (size_t length = -4097; length != 0; length += length == (size_t)-4095 ? 4094 : 1)
+    for (int each = 0; each < 4; each++)
         for (int at = 0; at < 3; at++) {
-            char *start = (char *)starts[at];
+            size_t length = lengths[each];
+            char *start = starts[at];
             long moved = (long)mremap(start, length, SIZE, MREMAP_MAYMOVE);
             wrong += !answers(moved, kernel(SYS_mremap, start, length, SIZE, MREMAP_MAYMOVE));
             moved = (long)mremap(start, SIZE, length, MREMAP_MAYMOVE);

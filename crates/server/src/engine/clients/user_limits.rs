@@ -82,7 +82,8 @@ impl Engine {
             self.end_unconnected_now();
             users = self.programs_of_users();
         }
-        let has_room = |uid: &u32| self.has_places(SPARE, &users) && self.has_programs_left(*uid, SPARE, &users);
+        let has_places = self.has_places(SPARE, &users);
+        let has_room = |uid: &u32| has_places && self.has_programs_left(*uid, SPARE, &users);
         let room: BTreeMap<u32, bool> = users.keys().map(|uid| (*uid, has_room(uid))).collect();
         for (_, client) in self.clients.iter() {
             let has_room = room.get(&client.process.uid).is_none_or(|room| *room);
