@@ -53,7 +53,7 @@ pub struct DeviceResult {
     pub trusted: bool,
     /// How often it was opened.
     pub opens: u64,
-    /// How often that was refused.
+    /// How often that was refused, or the job that wished it was over before.
     pub refused: u64,
     /// From the wish to the hand-over.
     pub open_ns: Response,

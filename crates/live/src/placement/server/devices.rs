@@ -44,12 +44,18 @@ impl JobSignal {
     fn number(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
+
+    /// Jobs that have ended, and those that have begun.
+    fn jobs(number: u64) -> (u64, u64) {
+        (number / 2, number.div_ceil(2))
+    }
 }
 
 /// What became of a device's openings.
 #[derive(Debug, Default)]
 pub(crate) struct Openings {
     pub(crate) opens: u64,
+    /// Among them those whose job was over before the client could ask.
     pub(crate) refused: u64,
     /// From the wish to the mapped memory.
     pub(crate) times: ResponseRecorder,
@@ -191,14 +197,20 @@ impl<'a> DeviceClient<'a> {
 
     fn follow(&mut self, jobs: &JobSignal, end: MonotonicTime) {
         let Some((_, used)) = self.device.task else { return };
+        let mut answered = 0;
         while !self.is_over() && clock::now() < end {
             let number = jobs.number();
-            if number.is_multiple_of(2) {
+            let (ended, begun) = JobSignal::jobs(number);
+            self.found.refused += ended - answered;
+            if ended == begun {
                 self.rest(end, || jobs.number() != number);
             } else {
                 self.use_while(used.get(), || jobs.number() == number && clock::now() < end);
             }
+            answered = begun;
         }
+        let (_, begun) = JobSignal::jobs(jobs.number());
+        self.found.refused += begun - answered;
     }
 
     fn is_over(&self) -> bool {
