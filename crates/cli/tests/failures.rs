@@ -37,7 +37,7 @@ const PANIC: i32 = 101;
 /// What the server asks of the kernel while it serves, and how that can fail. Those that cannot fail where their
 /// arguments are right, and waiting for events, fail by interruption alone. Waits for locks are interrupted by signals,
 /// below: a wake-up is the same system call, and never fails.
-const CALLS: [(&str, &[&str]); 38] = [
+const CALLS: [(&str, &[&str]); 39] = [
     ("accept4", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
     ("clock_nanosleep", &["EINTR"]),
     ("clone3", &["EAGAIN", "ENOMEM", "EPERM"]),
@@ -58,6 +58,7 @@ const CALLS: [(&str, &[&str]); 38] = [
     ("madvise", &["ENOMEM", "EAGAIN", "EINTR"]),
     ("memfd_create", &["EMFILE", "ENOMEM", "EPERM"]),
     ("mincore", &["ENOMEM", "EAGAIN"]),
+    ("mkdirat", &["ENOSPC", "ENOMEM", "EINTR"]),
     ("mlock2", &["ENOMEM", "EAGAIN", "EPERM"]),
     ("mmap", &["ENOMEM", "EPERM"]),
     ("mprotect", &["ENOMEM"]),
@@ -80,10 +81,11 @@ const CALLS: [(&str, &[&str]); 38] = [
 ];
 
 /// What it asks when it starts or ends alone, or seldom, and how that can fail.
-const OTHERS: [(&str, &[&str]); 15] = [
+const OTHERS: [(&str, &[&str]); 16] = [
     ("bind", &["ENOMEM", "EPERM", "ENOSPC"]),
     ("chmod,fchmodat", &["EPERM", "ENOMEM"]),
     ("flock", &["EINTR", "ENOMEM"]),
+    ("fsopen,fsconfig,fsmount", &["EPERM", "EMFILE", "ENOMEM"]),
     ("fstatfs", &["ENOMEM", "EINTR"]),
     ("io_uring_setup", &["EPERM", "ENOMEM", "EMFILE"]),
     ("listen", &["EPERM"]),

@@ -430,17 +430,50 @@ fn a_program_is_told_of_its_own_threads_only() {
     }
 }
 
+/// The paths that a program's map shows for text and constants that the server has (`ui`: its missing pages are told).
+fn served_paths(of: &Command) -> Vec<String> {
+    let mut command = Command::new(of.get_program());
+    let output = command.args(of.get_args()).args(["cat", "/proc/self/smaps"]).output();
+    let map = stdout(&output.unwrap());
+    let mut path = "";
+    let mut served = Vec::new();
+    for line in map.lines() {
+        if let Some(at) = line.find('/') {
+            path = &line[at..];
+        } else if line.starts_with("VmFlags:") && line.contains(" ui") {
+            served.push(path.to_owned());
+        }
+    }
+    served.dedup();
+    served
+}
+
 #[test]
 fn the_map_of_a_program_names_the_libraries_whose_pages_are_managed() {
-    let server = server_for_all();
-    let output = freehold(&["exec", "--reserve", "4MiB", "--socket"])
-        .arg(&server.socket)
-        .args(["--", "grep", "/memfd:freehold-file:", "/proc/self/maps"])
-        .output()
-        .unwrap();
-    let map = stdout(&output);
-    for name in ["grep", "libc.so.6"] {
-        let expected = format!("/memfd:freehold-file:{name} ");
-        assert!(map.contains(&expected), "{name}: {map}{}", stderr(&output));
+    let program = env!("CARGO_BIN_EXE_freehold");
+    let mut exec = Command::new(program);
+    let paths = served_paths(exec.args(["exec", "--reserve", "4MiB"]));
+    let ends = |name: &str| paths.iter().any(|path| path.ends_with(&format!("/{name}")));
+    // Where profilers and debuggers find the symbols.
+    if is_root() {
+        assert!(ends("cat") && ends("libc.so.6"), "{paths:?}");
+        for path in &paths {
+            assert!(Path::new(path).is_file(), "{path}");
+        }
+    }
+    // A server without the right to mount.
+    let mut exec = Command::new("setpriv");
+    exec.args([
+        "--bounding-set=-sys_admin",
+        "--inh-caps=-sys_admin",
+        program,
+        "exec",
+        "--reserve",
+        "4MiB",
+    ]);
+    let paths = served_paths(&exec);
+    for name in ["cat", "libc.so.6"] {
+        let name = format!("/memfd:freehold-file:{name} (deleted)");
+        assert!(paths.contains(&name), "{name}: {paths:?}");
     }
 }

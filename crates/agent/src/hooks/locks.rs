@@ -19,6 +19,7 @@ use crate::client::{attach, markers};
 use crate::process::{self, PAGE, Process, whole_pages};
 use crate::sys::maps::{self, Line};
 use crate::sys::{self, Answer, Errno};
+use crate::text::served;
 use crate::threads::mailbox;
 use crate::{hooks, report};
 
@@ -399,7 +400,7 @@ fn is_managed(client: &Client, line: &Line<'_>, session: &Connection, meanwhile:
         return false;
     }
     if line.file.inode != 0 {
-        return is_text(line) && line.path.starts_with(b"/memfd:freehold-file");
+        return is_text(line) && served::is_served(line);
     }
     let marked = markers::place();
     let own = (line.start..line.end).contains(&marked) && marked != 0;

@@ -22,6 +22,7 @@ use run::Run;
 
 mod elf;
 mod run;
+pub(crate) mod served;
 
 /// Files that are opened before the first answer is read.
 const FILES: usize = 24;
@@ -169,9 +170,7 @@ fn is_whole(line: &Line<'_>) -> bool {
 }
 
 fn begin_file(line: &Line<'_>) -> Option<File> {
-    // Served objects have no place in a directory; their names begin so.
-    let served = line.path.starts_with(b"/memfd:");
-    if !is_whole(line) || served || line.path.len() >= PATH || !line.path.starts_with(b"/") {
+    if !is_whole(line) || served::is_served(line) || line.path.len() >= PATH || !line.path.starts_with(b"/") {
         return None;
     }
     let mut file = NO_FILE;
@@ -215,6 +214,9 @@ fn open(client: &Client, files: &mut [File], session: &mut Connection) {
     let _ = session.flush(&mut packet);
     for file in files.iter_mut().filter(|file| file.fd >= 0) {
         receive(file, session);
+        if file.memory >= 0 {
+            served::look(client, file.memory);
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! A memory object with a locked mapping of all of it, as all have it who keep pages in frames.
 
-use super::{Access, LockError, MapError, Memfd, MemfdError, SharedMapping};
+use super::{Access, LockError, MapError, Memfd, MemfdError, SharedMapping, Tmpfs};
 use std::ffi::CStr;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Locked memory could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +38,18 @@ pub(super) fn sealed_locked_memfd(
     executable: bool,
 ) -> Result<(SharedMapping, Memfd), LockedError> {
     lock(Memfd::create_sealed(name, pages, executable)?)
+}
+
+/// One with a path, which only its maker writes.
+///
+/// # Errors
+/// See [`LockedError`]; as [`Tmpfs::create`].
+pub(super) fn locked_file(
+    tmpfs: &Arc<Tmpfs>,
+    path: &Path,
+    pages: usize,
+) -> Result<(SharedMapping, Memfd), LockedError> {
+    lock(Memfd::create_at(tmpfs, path, pages)?)
 }
 
 fn lock(memfd: Memfd) -> Result<(SharedMapping, Memfd), LockedError> {

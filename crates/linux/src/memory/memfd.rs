@@ -1,10 +1,13 @@
 //! A memory object: a memfd counted in pages.
 
 use super::mapping::{Access, MapError, SharedMapping};
+use super::tmpfs::{Tmpfs, TmpfsName};
 use crate::{Errno, PAGE_SIZE, PageRange, sys};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use std::ffi::CStr;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Whoever has a descriptor, a read-only one too, can open the object again through `/proc/self/fd`, with the rights
 /// that the object's mode gives. Linux makes memory objects with all rights for everybody.
@@ -61,6 +64,8 @@ pub enum ResidencySource {
 /// A memory object, closed on exec.
 #[derive(Debug)]
 pub struct Memfd {
+    /// Where the object has a path.
+    name: Option<TmpfsName>,
     fd: OwnedFd,
     pages: usize,
 }
@@ -73,7 +78,7 @@ impl Memfd {
     pub fn create(name: &CStr, pages: usize) -> Result<Self, MemfdError> {
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map_err(MemfdError::System)?;
         rustix::fs::fchmod(&fd, READ_WRITE).map_err(MemfdError::System)?;
-        let mut memfd = Self { fd, pages: 0 };
+        let mut memfd = Self::nameless(fd, 0);
         memfd.set_pages(pages)?;
         Ok(memfd)
     }
@@ -98,11 +103,29 @@ impl Memfd {
         let fd = fd.map_err(MemfdError::System)?;
         let mode = if executable { READ_ONLY } else { READ_WRITE };
         rustix::fs::fchmod(&fd, mode).map_err(MemfdError::System)?;
-        let mut memfd = Self { fd, pages: 0 };
+        let mut memfd = Self::nameless(fd, 0);
         memfd.set_pages(pages)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&memfd.fd, seals).map_err(MemfdError::System)?;
         Ok(memfd)
+    }
+
+    /// An object that has a path, `/proc/PID/maps` shows it, and which only this descriptor writes. It may be mapped
+    /// for execution. Its length is not sealed: root could change it.
+    ///
+    /// # Errors
+    /// See [`MemfdError`]; as [`Tmpfs::create`].
+    pub(super) fn create_at(tmpfs: &Arc<Tmpfs>, path: &Path, pages: usize) -> Result<Self, MemfdError> {
+        let (fd, name) = tmpfs.create(path).map_err(MemfdError::System)?;
+        rustix::fs::fchmod(&fd, READ_ONLY).map_err(MemfdError::System)?;
+        let mut memfd = Self::nameless(fd, 0);
+        memfd.name = Some(name);
+        memfd.set_pages(pages)?;
+        Ok(memfd)
+    }
+
+    fn nameless(fd: OwnedFd, pages: usize) -> Self {
+        Self { name: None, fd, pages }
     }
 
     /// Takes over a descriptor that somebody sent: a file object of at least `pages` pages.
@@ -115,7 +138,7 @@ impl Memfd {
         let regular = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::RegularFile;
         let long_enough = u64::try_from(found.st_size).is_ok_and(|size| size >= length);
         if regular && long_enough && pages > 0 {
-            Ok(Self { fd, pages })
+            Ok(Self::nameless(fd, pages))
         } else {
             Err(MemfdError::Unsuitable(pages))
         }

@@ -1,13 +1,17 @@
 //! A memory object that one process fills and empties for others, through a locked mapping of its own.
 
-use crate::memory::locked::sealed_locked_memfd;
+use crate::memory::locked::{locked_file, sealed_locked_memfd};
 use crate::memory::racing::{copy_in, copy_out};
-use crate::memory::{Filler, LockedError, Memfd, MemfdError, Residency, ResidencyError, ServeError, SharedMapping};
+use crate::memory::{
+    Filler, LockedError, Memfd, MemfdError, Residency, ResidencyError, ServeError, SharedMapping, Tmpfs,
+};
 use crate::sys::check;
 use crate::{Errno, PAGE_SIZE, PageRange};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::ReadWriteFlags;
 use std::ffi::CStr;
+use std::path::Path;
+use std::sync::Arc;
 
 /// A backed object could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,11 +43,25 @@ impl PagedMemfd {
     /// See [`PagedMemfdError`].
     pub fn create(name: &CStr, pages: usize, executable: bool) -> Result<Self, PagedMemfdError> {
         let (alias, memfd) = sealed_locked_memfd(name, pages, executable)?;
-        Ok(Self {
+        Ok(Self::of((alias, memfd)))
+    }
+
+    /// An object of `pages` absent pages for a file's content, with the file's path in `/proc/PID/maps`. Others may map
+    /// it for execution.
+    ///
+    /// # Errors
+    /// See [`PagedMemfdError`]: `INVAL`, `ISDIR`, `NOTDIR` where no file can have the path, or not beside those that
+    /// are there.
+    pub fn create_at(tmpfs: &Arc<Tmpfs>, path: &Path, pages: usize) -> Result<Self, PagedMemfdError> {
+        Ok(Self::of(locked_file(tmpfs, path, pages)?))
+    }
+
+    fn of((alias, memfd): (SharedMapping, Memfd)) -> Self {
+        Self {
             alias,
             memfd,
             filler: None,
-        })
+        }
     }
 
     /// Has [`fill`](Self::fill) bring pages through `filler` from now on.

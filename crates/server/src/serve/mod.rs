@@ -129,6 +129,7 @@ fn begin(
     let shared = Shared::new(Engine::new(&settings)?);
     let pagers = shared.spawn_pagers()?;
     shortfalls.extend(refused_priorities(&shared));
+    shortfalls.extend(shared.engine().without_paths());
     for shortfall in &shortfalls {
         warn!("{shortfall}");
     }

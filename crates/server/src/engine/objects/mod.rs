@@ -1,5 +1,6 @@
 //! Objects: regions, files, and the private memory of clients.
 
+mod file_memory;
 pub(super) mod file_readers;
 pub(super) mod file_reads;
 pub(super) mod idle_files;
@@ -10,6 +11,7 @@ pub(super) mod victim_pages;
 
 use crate::engine::Engine;
 use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
+use crate::engine::objects::file_memory::FileMemory;
 use crate::engine::objects::idle_files::IdleFiles;
 use crate::engine::objects::source_file::SourceFile;
 use crate::engine::prefetch::StartupHistory;
@@ -24,7 +26,6 @@ use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
 use freehold_linux::memory::{PagedMemfd, PagedMemfdError};
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 /// What there are no more of, in a refusal.
@@ -41,6 +42,8 @@ pub(super) struct Objects {
     records: StoreRanges,
     /// Files that nobody uses.
     pub(super) idle_files: IdleFiles,
+    /// Makes the memory of files' objects.
+    file_memory: FileMemory,
 }
 
 rows_of!(Objects { rows: [Option<Object>] });
@@ -54,6 +57,7 @@ impl Objects {
             files: BTreeMap::new(),
             records: StoreRanges::new(settings.pages.get()),
             idle_files: IdleFiles::new(settings.pages.get()),
+            file_memory: FileMemory::new(),
         }
     }
 
@@ -180,7 +184,7 @@ impl Engine {
             what: "the file",
             why: "it is too long",
         })?;
-        let memory = self.back(&name_of_memory(path), pages.get(), true)?;
+        let memory = self.back(pages.get(), |objects| objects.file_memory.create(path, pages))?;
         let content = Content::File {
             memory,
             file: Some(source.file()),
@@ -245,7 +249,8 @@ impl Engine {
     }
 
     fn make_region(&mut self, request: &RegionRequest<'_>) -> Result<ObjectId, EngineError> {
-        let memory = self.back(c"freehold-region", request.pages, false)?;
+        let pages = request.pages as usize;
+        let memory = self.back(request.pages, |_| PagedMemfd::create(c"freehold-region", pages, false))?;
         let content = Content::Region {
             memory: Arc::new(memory),
             named: request.shared,
@@ -333,12 +338,22 @@ impl Engine {
     }
 
     /// Memory for an object.
-    fn back(&mut self, name: &CStr, pages: u32, executable: bool) -> Result<PagedMemfd, EngineError> {
+    fn back(
+        &mut self,
+        pages: u32,
+        create: impl Fn(&Objects) -> Result<PagedMemfd, PagedMemfdError>,
+    ) -> Result<PagedMemfd, EngineError> {
         if pages == 0 {
             return Err(EngineError::Range { what: "object" });
         }
         loop {
-            match self.try_back(name, pages, executable) {
+            let created = create(&self.objects).and_then(|mut memory| {
+                if let Some(filler) = &self.backing.sources.filler {
+                    memory.fill_through(filler)?;
+                }
+                Ok(memory)
+            });
+            match created {
                 Ok(memory) => return Ok(memory),
                 Err(_) if self.make_room() => {}
                 Err(_) => {
@@ -348,14 +363,6 @@ impl Engine {
                 }
             }
         }
-    }
-
-    fn try_back(&self, name: &CStr, pages: u32, executable: bool) -> Result<PagedMemfd, PagedMemfdError> {
-        let mut memory = PagedMemfd::create(name, pages as usize, executable)?;
-        if let Some(filler) = &self.backing.sources.filler {
-            memory.fill_through(filler)?;
-        }
-        Ok(memory)
     }
 
     fn open(&mut self, object: ObjectId, read_only: bool) -> Result<Opened, EngineError> {
@@ -437,13 +444,4 @@ fn new_object(core: &mut freehold_core::Memory) -> ObjectId {
         regime: Regime::Conserve,
     };
     core.create_object(spec).expect("room for it")
-}
-
-/// What `/proc/PID/maps` shows for the pages of a file: the last part of the path that its client has told, without
-/// what would not look like a part of a path.
-fn name_of_memory(path: &str) -> CString {
-    const MOST: usize = 128;
-    let last = path.rsplit('/').next().unwrap_or_default();
-    let shown = last.chars().filter(char::is_ascii_graphic).take(MOST);
-    CString::new(format!("freehold-file:{}", shown.collect::<String>())).unwrap_or_default()
 }
