@@ -54,8 +54,11 @@ pub(crate) struct Bookings {
 }
 
 impl Bookings {
+    /// There may be free pages in an object: it is the first that is looked at. Others than the last ones are not, so
+    /// what stayed where it was would be forgotten, and the table fill with objects that hold little.
     fn open(&mut self, object: ObjectId) {
-        if !self.open.contains(&object) {
+        if self.open.last() != Some(&object) {
+            self.open.retain(|other| *other != object);
             self.open.push(object);
         }
     }
@@ -380,8 +383,25 @@ fn half_around(wanted: Stretch, address: u64) -> Option<Stretch> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stretch, beside, half_around};
+    use super::{Bookings, Stretch, beside, half_around};
     use crate::PAGE;
+    use crate::engine::objects::some_objects;
+
+    #[test]
+    fn the_object_that_was_left_last_is_looked_at_first() {
+        let [first, second, third] = some_objects();
+        let mut bookings = Bookings::default();
+        for (object, open) in [
+            (first, vec![first]),
+            (second, vec![first, second]),
+            (third, vec![first, second, third]),
+            (third, vec![first, second, third]),
+            (first, vec![second, third, first]),
+        ] {
+            bookings.open(object);
+            assert_eq!(bookings.open, open);
+        }
+    }
 
     #[test]
     fn what_does_not_fit_is_halved_down_to_the_page_itself() {
