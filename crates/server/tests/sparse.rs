@@ -96,6 +96,22 @@ fn dense_memory_is_in_few_objects() {
     server.check();
 }
 
+/// Memory that comes and goes as a whole leaves nothing behind, however often.
+#[test]
+fn what_is_unmapped_as_a_whole_is_forgotten() {
+    const PAGES: u64 = 40 * 1_024;
+    let server = Server::start(60_000);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(56_000)));
+    for round in 0..4 {
+        let memory = program.anonymous(PAGES);
+        program.fill(memory, 0, PAGES, round);
+        assert_eq!(program.wrong(memory, 0, PAGES, round), 0);
+        assert_eq!(program.ask(&[client::UNMAP, memory, 0, PAGES]), 0);
+        server.check();
+    }
+}
+
 /// A thread that finds no room gets an error at once, and a reader of `status` learns what would have to give.
 #[test]
 fn a_full_table_is_told_of() {

@@ -23,6 +23,7 @@ impl Engine {
         for (_, client) in self.clients.iter() {
             let places = self.count_places(client)?;
             check_counts(client, &places)?;
+            client.memory.bookings.check()?;
         }
         Ok(())
     }

@@ -45,8 +45,8 @@ impl Engine {
     pub(crate) fn without_paths(&self) -> Option<String> {
         let errno = self.objects.file_memory.tmpfs.as_ref().err()?;
         Some(format!(
-            "profilers find no symbols, since managed text has no path in /proc/PID/maps ({errno}): start it with \
-             CAP_SYS_ADMIN"
+            "profilers find no symbols of clients, whose managed text has no path in /proc/PID/maps ({errno}): start \
+             the server with CAP_SYS_ADMIN"
         ))
     }
 }

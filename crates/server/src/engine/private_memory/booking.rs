@@ -58,9 +58,23 @@ impl Bookings {
     /// what stayed where it was would be forgotten, and the table fill with objects that hold little.
     fn open(&mut self, object: ObjectId) {
         if self.open.last() != Some(&object) {
-            self.open.retain(|other| *other != object);
+            self.close(object);
             self.open.push(object);
         }
+    }
+
+    /// An object is gone, or full.
+    pub(super) fn close(&mut self, object: ObjectId) {
+        self.open.retain(|other| *other != object);
+    }
+
+    /// Checks that no object is kept that is gone.
+    pub(in crate::engine) fn check(&self) -> Result<(), String> {
+        if self.open.len() <= self.objects as usize {
+            return Ok(());
+        }
+        let (open, objects) = (self.open.len(), self.objects);
+        Err(format!("{open} objects may have room, but there are {objects}"))
     }
 }
 
@@ -232,7 +246,7 @@ impl Engine {
             let booked = of_use.and_then(|row| row.booked()).filter(|booked| booked.has_room());
             let Some(booked) = booked else {
                 if let Some(client) = self.client_mut(id) {
-                    client.memory.bookings.open.retain(|other| *other != object);
+                    client.memory.bookings.close(object);
                 }
                 continue;
             };
@@ -292,7 +306,8 @@ impl Engine {
     /// Pages of a private object are no longer anybody's: they can be booked again when the core has forgotten them.
     pub(in crate::engine) fn unbook(&mut self, id: ClientId, object: ObjectId, pages: Range<u32>) {
         self.mark(object, |booked| booked.leave(pages));
-        if let Some(client) = self.client_mut(id) {
+        let is_there = self.object(object).is_some();
+        if let Some(client) = self.client_mut(id).filter(|_| is_there) {
             client.memory.bookings.open(object);
         }
     }

@@ -273,6 +273,7 @@ impl Engine {
             return;
         };
         let Some(client) = self.client_mut(*client) else { return };
+        client.memory.bookings.close(object.id);
         client.memory.bookings.objects = client.memory.bookings.objects.saturating_sub(1);
         client.memory.bookings.pages = client.memory.bookings.pages.saturating_sub(object.pages);
         client.memory.lent.forget(object.id);
