@@ -78,17 +78,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let socket = arguments.socket.clone().unwrap_or_else(default_socket);
     let device = Device::open(&socket, &arguments.name, arguments.used.unwrap_or(0)).map_err(failure)?;
     say(arguments, &device)?;
-    if !arguments.program.is_empty() {
-        return run_program(arguments, &device);
-    }
-    match arguments.hold {
+    let ended = if arguments.program.is_empty() {
+        hold(arguments.hold);
+        Ok(Status::Done)
+    } else {
+        run_program(arguments, &device)
+    };
+    // Whoever opens it after this command finds it closed. Where the server cannot be told it has ended.
+    let _ = device.close();
+    ended
+}
+
+fn hold(time: Option<Duration>) {
+    match time {
         Some(time) => std::thread::sleep(time),
         // A signal ends this process, and the kernel closes what it has.
         None => loop {
             std::thread::park();
         },
     }
-    Ok(Status::Done)
 }
 
 fn say(arguments: &OpenArguments, device: &Device) -> Result<(), Failure> {

@@ -10,9 +10,12 @@ mod server;
 
 use common::{count, document, freehold, status, stderr};
 use memory_helper::{Helper, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 use server::Server;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 fn device_file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("freehold-devices-{}-{name}.toml", std::process::id()));
@@ -54,6 +57,31 @@ fn a_device_is_opened_beside_reservations_and_its_memory_comes_back() {
         "{}",
         stderr(&refused)
     );
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_command_that_has_ended_has_closed_its_device() {
+    let file = device_file(
+        "closed",
+        "[[device]]\nname = \"mfc0\"\nsize = \"4MiB\"\ntrusted = true\n",
+    );
+    let server = Server::start(&["--pool", "16MiB", "--devices", file.to_str().unwrap()]);
+    for command in [&["--hold", "500ms"][..], &["--", "sleep", "0.5"]] {
+        let mut open = freehold(&["device", "open", "mfc0"]);
+        let open = open.env("FREEHOLD_SOCKET", &server.socket).args(command);
+        let mut open = open.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let said = open.stdout.take().unwrap();
+        BufReader::new(said).read_line(&mut line).unwrap();
+        let process = Pid::from_raw(server.child.id().cast_signed()).unwrap();
+        kill_process(process, Signal::STOP).unwrap();
+        std::thread::sleep(Duration::from_millis(1_500));
+        let ended = open.try_wait().unwrap();
+        kill_process(process, Signal::CONT).unwrap();
+        assert_eq!(ended, None, "{command:?}: before the server knows of it");
+        assert!(open.wait().unwrap().success(), "{command:?}: {line}");
+    }
     std::fs::remove_file(file).unwrap();
 }
 
