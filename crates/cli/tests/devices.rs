@@ -67,7 +67,7 @@ fn a_command_that_has_ended_has_closed_its_device() {
         "[[device]]\nname = \"mfc0\"\nsize = \"4MiB\"\ntrusted = true\n",
     );
     let server = Server::start(&["--pool", "16MiB", "--devices", file.to_str().unwrap()]);
-    for command in [&["--hold", "500ms"][..], &["--", "sleep", "0.5"]] {
+    for command in [&["--hold", "2s"][..], &["--", "sleep", "2"]] {
         let mut open = freehold(&["device", "open", "mfc0"]);
         let open = open.env("FREEHOLD_SOCKET", &server.socket).args(command);
         let mut open = open.stdout(Stdio::piped()).spawn().unwrap();
@@ -76,7 +76,7 @@ fn a_command_that_has_ended_has_closed_its_device() {
         BufReader::new(said).read_line(&mut line).unwrap();
         let process = Pid::from_raw(server.child.id().cast_signed()).unwrap();
         kill_process(process, Signal::STOP).unwrap();
-        std::thread::sleep(Duration::from_millis(1_500));
+        std::thread::sleep(Duration::from_secs(3));
         let ended = open.try_wait().unwrap();
         kill_process(process, Signal::CONT).unwrap();
         assert_eq!(ended, None, "{command:?}: before the server knows of it");
@@ -98,7 +98,8 @@ fn devices_that_do_not_fit_and_servers_without_any_are_refused() {
     std::fs::remove_file(file).unwrap();
 }
 
-/// A reader of 4 MiB of text in 1 MiB; a device that opens once, and one that opens with each job of a task.
+/// A reader of 4 MiB of text in 1 MiB; a device that opens once, and one that opens with each job of a task. That is of
+/// ordinary class as the device's client is: a more urgent one could keep the processors until its job is over.
 const LIVE: &str = r#"
 name = "devices-live"
 duration = "3s"
@@ -114,6 +115,7 @@ access = [{ region = "text", amount = "4MiB" }]
 
 [[task]]
 name = "shutter"
+class = "best-effort"
 period = "600ms"
 compute = "100ms"
 access = [{ region = "frames", amount = "64KiB", write = true }]
@@ -151,8 +153,8 @@ fn a_scenarios_devices_are_opened_live_and_hold_nobody_elses_pages() {
         assert!(hits > 1_000 && discarded > 0, "{placement}: {cache}");
         let (camera, jpeg) = (&live["devices"][0], &live["devices"][1]);
         assert_eq!((count(camera, "opens"), count(camera, "refused")), (1, 0), "{camera}");
-        // With each job, but for those that end before the client, of ordinary class, gets a processor and the memory.
-        assert!(count(jpeg, "opens") >= 1, "{placement}: {jpeg}");
+        // With each job, but for one that ends before the memory of the one before is back.
+        assert!(count(jpeg, "opens") >= 3, "{placement}: {jpeg}");
         assert_eq!(
             count(jpeg, "opens") + count(jpeg, "refused"),
             count(&live["tasks"][1], "jobs"),

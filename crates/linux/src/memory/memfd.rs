@@ -1,4 +1,4 @@
-//! A memory object: a memfd counted in pages.
+//! A memory object: a memfd, or a file in memory that has a path, counted in pages.
 
 use super::mapping::{Access, MapError, SharedMapping};
 use super::tmpfs::{Tmpfs, TmpfsName};

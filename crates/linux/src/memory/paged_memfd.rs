@@ -24,8 +24,9 @@ pub enum PagedMemfdError {
     Filler(#[from] ServeError),
 }
 
-/// A sealed memory object and this process's locked mapping of it, the *alias*: pages are filled, copied out and
-/// dropped through it. Others map the object by its descriptor and cannot change its size.
+/// A memory object and this process's locked mapping of it, the *alias*: pages are filled, copied out and dropped
+/// through it. Others map the object by its descriptor and cannot change its size: it is sealed, or, where it has a
+/// path, what they get is open for reading only.
 ///
 /// What is copied in or out may be written by others at the same time, whose business it is then: nothing here makes a
 /// reference into the memory, or reads it but by such copies.
