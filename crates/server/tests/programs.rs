@@ -8,6 +8,33 @@ use freehold_server::{Settings, StoreMedium};
 use std::time::Duration;
 use support::{Client, Server, client};
 
+/// How many faults a program sends that looks at a page which is out, and then writes it.
+fn faults_of_a_look_and_a_write(latency: Duration) -> u64 {
+    let server = Server::with(&Settings {
+        store: StoreMedium::Memory { latency, parallel: 1 },
+        ..Settings::new(FrameCount::new(256))
+    });
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(300);
+    program.fill(memory, 0, 300, 1);
+    let faults = || server.shared.engine().view().unwrap().clients[0].faults;
+    let before = faults();
+    assert_eq!(program.wrong_alone(memory, 0, 1, 1), 0);
+    program.fill(memory, 0, 1, 2);
+    let sent = faults() - before;
+    assert_eq!(program.wrong(memory, 1, 299, 1), 0);
+    assert_eq!(program.wrong(memory, 0, 1, 2), 0, "what was written is kept");
+    server.check();
+    sent
+}
+
+#[test]
+fn what_comes_back_from_a_store_in_memory_is_written_without_a_second_fault() {
+    assert_eq!(faults_of_a_look_and_a_write(Duration::ZERO), 1);
+    assert_eq!(faults_of_a_look_and_a_write(Duration::from_micros(50)), 2);
+}
+
 #[test]
 fn private_memory_is_filled_evicted_and_read_back() {
     let server = Server::start(256);
@@ -100,7 +127,14 @@ fn a_child_of_a_parent_that_takes_many_steps_to_look_through_has_its_memory_too(
 #[test]
 fn what_was_dropped_just_before_a_fork_the_child_has_from_the_store() {
     const PAGES: u64 = 300;
-    let server = Server::start(512);
+    // What comes back from a store that takes its time is as the store has it until it is written.
+    let server = Server::with(&Settings {
+        store: StoreMedium::Memory {
+            latency: Duration::from_micros(20),
+            parallel: 8,
+        },
+        ..Settings::new(FrameCount::new(512))
+    });
     let program = Client::program(&server);
     program.task(Some(server.reserve(64)));
     let memory = program.anonymous(PAGES);

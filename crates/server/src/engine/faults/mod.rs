@@ -15,7 +15,7 @@ use crate::engine::spaces::{Segment, SegmentKind};
 use crate::engine::tasks::Pending;
 use freehold_core::error::FaultError;
 use freehold_core::fact::{Access, Fault};
-use freehold_core::units::PageIndex;
+use freehold_core::units::{Duration, PageIndex};
 use freehold_core::view::PageState;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::userfault::Message;
@@ -165,7 +165,7 @@ impl Engine {
             // Writes through such a mapping are the client's own affair: the kernel copies.
             SegmentKind::Shared { writable: false, .. } => Access::Read,
             _ if fault.protected => Access::Upgrade,
-            _ if fault.write || self.is_new_memory(segment, page) => Access::Write,
+            _ if fault.write || self.is_about_to_be_written(segment, page) => Access::Write,
             _ => Access::Read,
         };
         let core_fault = Fault {
@@ -190,14 +190,19 @@ impl Engine {
         }
     }
 
-    /// Whether nothing has been put into a page of a program's private memory yet. Whoever looks at new memory is
-    /// about to write it, and would fault again to do so; what stays zeros is found to be when it is evicted.
-    fn is_new_memory(&self, segment: &Segment, page: PageIndex) -> bool {
-        let empty = || {
-            let state = self.core.page(segment.object, page).map(|view| view.state);
-            state == Some(PageState::Empty) || self.place_at(segment.object, page.get()) == Some(Where::Blank)
-        };
-        segment.kind == SegmentKind::Private && empty()
+    /// Whether a page of a program's private memory that is looked at counts as written: who is told of the write too
+    /// pays a second fault for it. Whoever looks at new memory is about to write it; what stays zeros is found to be
+    /// when it is evicted. So are many who look at what comes back from a store in memory, and one write more costs
+    /// such a store less than a fault.
+    fn is_about_to_be_written(&self, segment: &Segment, page: PageIndex) -> bool {
+        if segment.kind != SegmentKind::Private {
+            return false;
+        }
+        match self.core.page(segment.object, page).map(|view| view.state) {
+            Some(PageState::Empty) => true,
+            Some(PageState::Stored) => self.io.store.latency() == Some(Duration::ZERO),
+            _ => self.place_at(segment.object, page.get()) == Some(Where::Blank),
+        }
     }
 
     /// Every wait slot of a task waits: the fault waits for one.
