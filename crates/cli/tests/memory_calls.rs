@@ -2,6 +2,8 @@
 //! done for each, and names its test.
 
 mod common;
+#[path = "common/server.rs"]
+mod server;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -125,18 +127,25 @@ fn random_calls_of_children_made_past_the_c_library_change_nothing_else() {
     random_calls(&program, &SEEDS, &["1", "400", "past"]);
 }
 
-/// Runs `random_calls` with several seeds at a time, each in three sizes.
+/// Runs `random_calls` with several seeds at a time, each in three sizes, and with a store that takes its time: from that
+/// one what comes back is clean, and is dropped when it leaves again.
 fn random_calls(program: &Path, seeds: &[u32], words: &[&str]) {
-    let run = |seed: u32| {
+    let slow = server::Server::start(&["--log-level", "warn", "--pool", "64MiB", "--store-latency", "20us"]);
+    let run = |mut command: Command, seed: u32| {
+        let lines = output(command.arg("--").arg(program).arg(seed.to_string()).args(words));
+        assert_eq!(lines, ["as it must be"], "{command:?}");
+    };
+    let run_all = |seed: u32| {
         for size in ["4MiB", "1MiB", "256KiB"] {
-            let mut command = freehold(&["exec", "--reserve", size, "--"]);
-            let lines = output(command.arg(program).arg(seed.to_string()).args(words));
-            assert_eq!(lines, ["as it must be"], "in {size}");
+            run(freehold(&["exec", "--reserve", size]), seed);
         }
+        let mut command = freehold(&["exec", "--reserve", "1MiB", "--socket"]);
+        command.arg(&slow.socket);
+        run(command, seed);
     };
     std::thread::scope(|scope| {
         for seed in seeds {
-            scope.spawn(|| run(*seed));
+            scope.spawn(|| run_all(*seed));
         }
     });
 }
