@@ -127,8 +127,8 @@ fn random_calls_of_children_made_past_the_c_library_change_nothing_else() {
     random_calls(&program, &SEEDS, &["1", "400", "past"]);
 }
 
-/// Runs `random_calls` with several seeds at a time, each in three sizes, and with a store that takes its time: from that
-/// one what comes back is clean, and is dropped when it leaves again.
+/// Runs `random_calls` with several seeds at a time, each in three sizes, and with a store that takes its time: what
+/// comes back from that one is clean, and is dropped when it leaves again.
 fn random_calls(program: &Path, seeds: &[u32], words: &[&str]) {
     let slow = server::Server::start(&["--log-level", "warn", "--pool", "64MiB", "--store-latency", "20us"]);
     let run = |mut command: Command, seed: u32| {
