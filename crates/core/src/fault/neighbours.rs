@@ -37,11 +37,11 @@ pub enum Foresight {
 
 impl Memory {
     /// Takes up pages of `range`, in order, as if the mapping's task had faulted on them, but from frames that its
-    /// holder has free: until only a 16th of its capacity is, a quarter for files. Of a reservation's last frames a stream
-    /// gets a part.
-    /// Pages that it has already, that are on their way, or that would have to be read back from the store are passed
-    /// over. For each page that is absent a `Fill` comes out, for which nobody waits; one that is resident is the
-    /// holder's at once. Returns how many were taken up; to have one mapped, [`map_ahead`](Self::map_ahead) it when it
+    /// holder has free: until only a sixteenth of its capacity is, a quarter for files. Of a reservation's last frames
+    /// a stream gets a part. Pages that it has already, that are on their way, or that would have to be read back from
+    /// the store are passed over. For each page that is absent a `Fill` comes out, for which nobody waits; one that is
+    /// resident is the holder's at once. Returns how many were taken up; to have one mapped,
+    /// [`map_ahead`](Self::map_ahead) it when it
     /// is there. O(pages of the range × sharers).
     ///
     /// # Errors
