@@ -55,11 +55,11 @@ fn where_frames_are_short_what_a_program_left_waits_to_be_touched() {
 const MANY: u32 = 256;
 
 /// A task in a reservation of all frames that has touched so many pages of twice as many.
-fn used(kind: ObjectKind, pages: u32, reads_on: bool) -> World {
+fn used(pages: u32, reads_on: bool) -> World {
     let mut world = World::new(&Shape {
         frames: MANY,
         reservations: vec![(MANY, ReservationKind::Hard)],
-        objects: vec![(kind, 2 * MANY, Regime::Conserve)],
+        objects: vec![(ObjectKind::Private, 2 * MANY, Regime::Conserve)],
         views: Vec::new(),
         tasks: vec![Some(0)],
     });
@@ -73,11 +73,7 @@ fn used(kind: ObjectKind, pages: u32, reads_on: bool) -> World {
 
 /// How many of the pages behind those that were touched come along, and how many others leave for them.
 fn come(touched: u32, reads_on: bool, why: Foresight) -> (u32, u64) {
-    come_of(ObjectKind::Private, touched, reads_on, why)
-}
-
-fn come_of(kind: ObjectKind, touched: u32, reads_on: bool, why: Foresight) -> (u32, u64) {
-    let mut world = used(kind, touched, reads_on);
+    let mut world = used(touched, reads_on);
     let counts = |world: &World| world.memory.task(world.tasks[0].id).expect("a live task");
     let before = counts(&world);
     // What is taken up in one step is mapped in the next.
@@ -90,23 +86,16 @@ fn come_of(kind: ObjectKind, touched: u32, reads_on: bool, why: Foresight) -> (u
 }
 
 #[test]
-fn of_the_last_frames_guesses_get_none_and_a_stream_a_part() {
+fn of_the_last_frames_a_stream_gets_a_part_and_a_guess_none() {
     for free in [0u32, 16, 32, 35, 36, 56, 63] {
         let part = |free: u32| free.saturating_sub(32) / 4;
-        let guessed = free.saturating_sub(MANY / 16);
-        // Twice: what was taken up in one step is mapped in the next.
-        let streamed = part(free) + part(free - part(free));
-        let (along, evicted) = come(MANY - free, false, Foresight::Stream);
-        assert_eq!((along, evicted), (guessed.max(streamed), 0), "{free} free");
-        assert_eq!(come(MANY - free, false, Foresight::Guess), (guessed, 0), "{free} free");
-    }
-}
-
-#[test]
-fn guesses_about_files_leave_more_frames_alone() {
-    for (free, along) in [(32, 0), (MANY / 4, 0), (MANY / 4 + 10, 10)] {
-        let guessed = come_of(ObjectKind::File, MANY - free, false, Foresight::Guess);
-        assert_eq!(guessed, (along, 0), "{free} free");
+        let expected = part(free) + part(free - part(free));
+        assert_eq!(
+            come(MANY - free, false, Foresight::Stream),
+            (expected, 0),
+            "{free} free"
+        );
+        assert_eq!(come(MANY - free, false, Foresight::Guess), (0, 0), "{free} free");
     }
 }
 

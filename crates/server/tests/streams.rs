@@ -70,11 +70,11 @@ fn a_small_reservation_is_not_filled_by_what_may_follow() {
     }
 }
 
-/// Pages that come along with 100 that are touched `step` apart, where a reservation of 4,000 has `kept` in use.
+/// Pages that come along with 100 that are touched `step` apart, where a reservation of 1,000 has `kept` in use.
 fn where_short(kept: u64, step: u64) -> u64 {
     let server = Server::start(4_096);
     let program = Client::program(&server);
-    let task = program.task(Some(server.reserve(4_000)));
+    let task = program.task(Some(server.reserve(1_000)));
     program.fill(program.anonymous(kept), 0, kept, 3);
     let (memory, first) = uncut(&program);
     let before = program.counts(task);
@@ -92,8 +92,8 @@ fn where_short(kept: u64, step: u64) -> u64 {
 #[test]
 fn where_frames_are_short_the_next_pages_of_a_stream_come_along_and_no_others() {
     // Those beyond the last two batches, a quarter of them at a time.
-    assert!(where_short(3_800, 1) >= 80, "{}", where_short(3_800, 1));
-    assert_eq!(where_short(3_800, 2), 0);
+    assert!(where_short(800, 1) >= 80, "{}", where_short(800, 1));
+    assert_eq!(where_short(800, 2), 0);
 }
 
 #[test]

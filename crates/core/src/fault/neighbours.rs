@@ -1,7 +1,7 @@
 //! Taking up neighbours of a page that was faulted on, so that they need no fault of their own.
 //!
 //! Only frames that the holder has free are used: what is evicted, and when, is not changed by who else is there (law
-//! 0). Guesses never use its last part. What a stream goes on to may use some of that, but none of the frames that
+//! 0). Guesses never use its last quarter. What a stream goes on to may use a part of that, but none of the frames that
 //! the end of a write-back may still have to bring.
 
 use crate::effect::{Effect, Protection, Resolution};
@@ -17,11 +17,9 @@ use crate::task::Mapping;
 use crate::units::{Instant, PageCount, PageIndex};
 use crate::view::PageState;
 
-/// One in so many of a holder's frames is not for guesses about memory.
-const KEPT_FROM_MEMORY: u32 = 16;
-/// The same for guesses about files, of which less is used.
-const KEPT_FROM_FILES: u32 = 4;
-/// Of what is free then, one in so many is for what a stream goes on to.
+/// Holders keep one in so many of their frames for faults.
+const KEPT_SHARE: u32 = 4;
+/// Of these, one in so many is for what a stream goes on to.
 const STREAM_SHARE: u32 = 4;
 /// Frames that may be about to come free count as free, so many are left alone.
 const MAY_BE_LEAVING: u32 = 2 * EVICTION_BATCH;
@@ -37,11 +35,10 @@ pub enum Foresight {
 
 impl Memory {
     /// Takes up pages of `range`, in order, as if the mapping's task had faulted on them, but from frames that its
-    /// holder has free: until only a sixteenth of its capacity is, a quarter for files. Of a reservation's last frames
-    /// a stream gets a part. Pages that it has already, that are on their way, or that would have to be read back from
-    /// the store are passed over. For each page that is absent a `Fill` comes out, for which nobody waits; one that is
-    /// resident is the holder's at once. Returns how many were taken up; to have one mapped,
-    /// [`map_ahead`](Self::map_ahead) it when it
+    /// holder has free: until only a quarter of its capacity is. Of a reservation's last quarter a stream gets a part.
+    /// Pages that it has already, that are on their way, or that would have to be read back from the store are passed
+    /// over. For each page that is absent a `Fill` comes out, for which nobody waits; one that is resident is the
+    /// holder's at once. Returns how many were taken up; to have one mapped, [`map_ahead`](Self::map_ahead) it when it
     /// is there. O(pages of the range × sharers).
     ///
     /// # Errors
@@ -67,13 +64,9 @@ impl Memory {
             Foresight::Guess => 0,
             Foresight::Stream => self.left_for_streams(holder),
         };
-        let kept = match object.kind {
-            ObjectKind::File => KEPT_FROM_FILES,
-            _ => KEPT_FROM_MEMORY,
-        };
         let mut taken = 0;
         for page in pages.map(PageNumber) {
-            let spared = self.has_to_spare(holder, kept) || taken < few && self.has_idle_frame(holder);
+            let spared = self.has_to_spare(holder) || taken < few && self.has_idle_frame(holder);
             if !spared || !self.room_for_fact() {
                 break;
             }
@@ -87,8 +80,7 @@ impl Memory {
         Ok(PageCount::new(taken))
     }
 
-    /// Whether a holder has frames for guesses, of which one in `kept` is not for them.
-    fn has_to_spare(&self, holder: HolderIndex, kept: u32) -> bool {
+    fn has_to_spare(&self, holder: HolderIndex) -> bool {
         let account = self.account_of(holder);
         let whole = if account.policy.is_promised() {
             account.capacity
@@ -96,7 +88,10 @@ impl Memory {
             self.frames.total
         };
         let wanted_elsewhere = account.policy.is_reclaimed() && self.pool_is_short();
-        account.claims.is_empty() && !wanted_elsewhere && !account.has_ended() && account.held.free.len() > whole / kept
+        account.claims.is_empty()
+            && !wanted_elsewhere
+            && !account.has_ended()
+            && account.held.free.len() > whole / KEPT_SHARE
     }
 
     /// How many of a reservation's last frames are for what a stream goes on to. By frames that are free or coming
@@ -113,14 +108,14 @@ impl Memory {
         supply.saturating_sub(MAY_BE_LEAVING) / STREAM_SHARE
     }
 
-    /// Whether the task of a mapping is in a reservation that has no frame to spare for guesses about memory.
+    /// Whether the task of a mapping is in a reservation that has no frame to spare for guesses.
     #[must_use]
     pub fn is_short(&self, mapping: MappingId) -> bool {
         let Ok((found, _)) = self.look_up(mapping) else {
             return false;
         };
         let holder = self.task_holder(found.task);
-        self.policy(holder).is_promised() && !self.has_to_spare(holder, KEPT_FROM_MEMORY)
+        self.policy(holder).is_promised() && !self.has_to_spare(holder)
     }
 
     fn take_up(&mut self, holder: HolderIndex, object: &Object, page: PageNumber) -> bool {
@@ -206,8 +201,7 @@ impl Memory {
     fn is_there(&self, index: EntryIndex) -> bool {
         let entry = &self.entries[index];
         let left_behind = entry.place == Place::Inactive && self.policy(entry.holder).is_promised();
-        entry.marks.has(Marks::SETTLED)
-            && (entry.is_mapped_place() || left_behind && self.has_to_spare(entry.holder, KEPT_FROM_FILES))
+        entry.marks.has(Marks::SETTLED) && (entry.is_mapped_place() || left_behind && self.has_to_spare(entry.holder))
     }
 
     pub(crate) fn look_up(&self, mapping: MappingId) -> Result<(Mapping, Object), FaultError> {

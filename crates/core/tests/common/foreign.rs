@@ -63,11 +63,11 @@ impl World {
             // Where it is alone, a batch leaves for what follows: pages with nothing to write at once.
             let come_free = after.free.get() + taken.get() - before.free.get();
             assert!(come_free == 0 || alone, "{come_free} frames have come free");
-            let last = after.capacity.get() / 16;
+            let quarter = after.capacity.get() / 4;
             let kept = match which {
-                Foresight::Guess => last,
+                Foresight::Guess => quarter,
                 Foresight::Stream if alone => 0,
-                Foresight::Stream => last.min(before.free.get() - before.free.get() / 4),
+                Foresight::Stream => quarter.min(before.free.get() - before.free.get() / 4),
             };
             assert!(taken.is_zero() || after.free.get() >= kept, "{before:?} {after:?}");
             let stay = alone || before.inactive == after.inactive;

@@ -40,7 +40,7 @@ const SAMPLES: u32 = 256;
 /// Pages in use within 4 MiB of a fault from which on memory counts as dense.
 const DENSE: u32 = LARGEST * 3 / 4;
 /// Holders of whose frames no more than one in so many is free are short of them: nothing comes along with a fault.
-const SPARE: u32 = 16;
+const SPARE: u32 = 4;
 
 /// What one client's private memory takes of the tables.
 #[derive(Debug, Default)]
