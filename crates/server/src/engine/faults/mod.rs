@@ -190,10 +190,10 @@ impl Engine {
         }
     }
 
-    /// Whether a page of a program's private memory that is looked at counts as written: who is told of the write too
-    /// pays a second fault for it. Whoever looks at new memory is about to write it; what stays zeros is found to be
-    /// when it is evicted. So are many who look at what comes back from a store in memory, and one write more costs
-    /// such a store less than a fault.
+    /// Whether a page of a program's private memory that somebody looks at counts as written: its write would cost a
+    /// second fault. New memory does, because who looks at it is about to write it; what stays zeros is found to be
+    /// when it is evicted. So does what comes back from a store in memory: much of that is written, and one write more
+    /// costs such a store less than a fault.
     fn is_about_to_be_written(&self, segment: &Segment, page: PageIndex) -> bool {
         if segment.kind != SegmentKind::Private {
             return false;
