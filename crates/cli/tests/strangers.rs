@@ -204,6 +204,27 @@ fn programs_of_other_users_and_roots_run_as_natively() {
     }
 }
 
+/// Here the program that `exec` begins becomes another one, which is asked for first.
+#[test]
+fn a_program_that_gives_its_rights_up_becomes_another_one_as_natively() {
+    if !is_allowed() || !has("setpriv") {
+        return;
+    }
+    const KEEPS: &[&str] = &["--inh-caps", "+sys_ptrace", "--ambient-caps", "+sys_ptrace"];
+    const SCRIPT: &[&str] = &["sh", "-c", "echo with other rights; cat /dev/null; (echo in a child)"];
+    let nobody: &[&str] = &["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    for rights in [
+        nobody.to_vec(),
+        // The right that the agent needs, but not the one to come to a folder of root's, which `setpriv` still has.
+        [nobody, KEEPS].concat(),
+        // Root by number only, and with the right that the agent needs.
+        vec!["--securebits", "+noroot"],
+        [&["--securebits", "+noroot"], KEEPS].concat(),
+    ] {
+        compare(&[&["setpriv"], &rights[..], SCRIPT].concat());
+    }
+}
+
 #[test]
 fn nothing_that_the_agent_does_ends_a_program_under_a_filter() {
     compare_compiled("filters");

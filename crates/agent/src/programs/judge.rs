@@ -272,7 +272,6 @@ fn whose() -> Option<Stranger> {
     if !keeps_rights() {
         return Some(Stranger::LacksRights);
     }
-    let reaches = |path: &[u8], how| sys::may(AT_FDCWD, path.as_ptr() as usize, how, 0);
     let mut socket = [0_u8; 108];
     for (to, from) in socket.iter_mut().take(107).zip(SETTINGS.socket()) {
         *to = *from;
@@ -281,21 +280,34 @@ fn whose() -> Option<Stranger> {
     (!reaches(agent(), READABLE) || !reaches(&socket, WRITABLE)).then_some(Stranger::OutOfReach)
 }
 
+/// Whether the new program may do this to the file of a path that ends with a zero byte. A caller that has left root's
+/// user behind can still have root's capabilities for files, and the new program has them no more.
+fn reaches(path: &[u8], how: usize) -> bool {
+    const OVERRIDE: usize = 1;
+    const READ_SEARCH: usize = 2;
+    let path = path.as_ptr() as usize;
+    let keeps = keeps(OVERRIDE) || keeps(READ_SEARCH);
+    sys::may(AT_FDCWD, path, how, 0) && (keeps || !sys::is_one_user() || sys::may_without_rights(path, how))
+}
+
 /// Whether the new program has what the agent needs: CAP_SYS_PTRACE, over all users.
 fn keeps_rights() -> bool {
+    const PTRACE: usize = 19;
+    keeps(PTRACE) && is_among_first_users()
+}
+
+/// Whether a program that gains no rights by its file has a capability (capabilities(7), transformation during
+/// execve): an ambient one, or as root, whom SECBIT_NOROOT makes a user like others.
+fn keeps(capability: usize) -> bool {
     const BOUNDING_READ: usize = 23;
+    const SECURE_BITS: usize = 27;
+    const NO_ROOT: usize = 1;
     const AMBIENT: usize = 47;
     const IS_SET: usize = 1;
-    const PTRACE: usize = 19;
-    // SAFETY: touch no memory.
-    let (bounding, ambient) = unsafe {
-        (
-            sys::call5(sys::PRCTL, BOUNDING_READ, PTRACE, 0, 0, 0),
-            sys::call5(sys::PRCTL, AMBIENT, IS_SET, PTRACE, 0, 0),
-        )
-    };
-    let has_it = sys::effective_user() == 0 && bounding == Ok(1) || ambient == Ok(1);
-    has_it && is_among_first_users()
+    // SAFETY: these requests touch no memory.
+    let asked = |request, first, second| unsafe { sys::call5(sys::PRCTL, request, first, second, 0, 0) };
+    let is_root = sys::effective_user() == 0 && asked(SECURE_BITS, 0, 0).is_ok_and(|bits| bits & NO_ROOT == 0);
+    is_root && asked(BOUNDING_READ, capability, 0) == Ok(1) || asked(AMBIENT, IS_SET, capability) == Ok(1)
 }
 
 /// Whether this process is in the first name space of users: in another one it has capabilities over those only. Where

@@ -348,6 +348,13 @@ pub(crate) fn may(folder: usize, path: usize, how: usize, flags: usize) -> bool 
     unsafe { call5(FACCESSAT2, folder, path, how, EFFECTIVE | flags, 0) }.is_ok()
 }
 
+/// As [`may`], for the real user, and without the capabilities of one that is not root (access(2)).
+pub(crate) fn may_without_rights(path: usize, how: usize) -> bool {
+    const FACCESSAT: usize = 269;
+    // SAFETY: the kernel reads the path, and says so where it cannot.
+    unsafe { call5(FACCESSAT, AT_FDCWD, path, how, 0, 0) }.is_ok()
+}
+
 /// Whether memory can be read at an address. The kernel copies the eight bytes around it before it finds that the call
 /// asks for nothing that there is (sigprocmask(2)).
 pub(crate) fn is_readable(address: usize) -> bool {
@@ -357,6 +364,15 @@ pub(crate) fn is_readable(address: usize) -> bool {
     // SAFETY: the kernel reads the memory, and says so where it cannot.
     let answer = unsafe { call5(SIGPROCMASK, NOTHING, around, 0, SET, 0) };
     answer != Err(Errno::FAULT)
+}
+
+/// Whether this thread's real user and group are the effective ones.
+pub(crate) fn is_one_user() -> bool {
+    const GETUID: usize = 102;
+    const GETGID: usize = 104;
+    // SAFETY: these touch no memory.
+    let id = |call| unsafe { call5(call, 0, 0, 0, 0, 0) }.map_or(u32::MAX, |id| u32::try_from(id).unwrap_or(u32::MAX));
+    (id(GETUID), id(GETGID)) == (effective_user(), effective_group())
 }
 
 /// The user whose rights this thread has.
