@@ -225,6 +225,37 @@ fn a_program_that_gives_its_rights_up_becomes_another_one_as_natively() {
     }
 }
 
+/// The agent's descriptors lie in a table of its own, below the program's limit. Fewer that come than were sent must not
+/// keep it waiting for the answers behind them.
+#[test]
+fn a_low_limit_of_open_files_is_said_and_hangs_nothing() {
+    if !is_allowed() || !has("prlimit") {
+        return;
+    }
+    for limit in 4..=24 {
+        let limit = format!("--nofile={limit}");
+        let words = [
+            "prlimit",
+            &limit,
+            "sh",
+            "-c",
+            "echo a; (echo in a child); /bin/echo another",
+        ];
+        let (alone, under) = (native(&words), managed("24MiB", &words));
+        if under.status.code() == Some(125) {
+            let why = stderr(&under);
+            assert!(why.contains("RLIMIT_NOFILE"), "{limit}: {why}");
+            assert_eq!(stdout(&under), "", "{limit}");
+        } else {
+            let said = |output: &Output| (output.status.code(), stdout(output), own_stderr(output));
+            assert_eq!(said(&alone), said(&under), "{limit}");
+        }
+    }
+    // The kind that runs managed, and the kind that is refused.
+    let of = |limit| managed("24MiB", &["prlimit", limit, "true"]).status.code();
+    assert_eq!((of("--nofile=4"), of("--nofile=24")), (Some(125), Some(0)));
+}
+
 #[test]
 fn nothing_that_the_agent_does_ends_a_program_under_a_filter() {
     compare_compiled("filters");

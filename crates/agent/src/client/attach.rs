@@ -226,6 +226,13 @@ fn explain(head: &[u8], failure: &Failure) {
     let mut room = [0; 20];
     match failure {
         Failure::Text(text) => report::say(&[head, text]),
+        Failure::Kernel(_, Errno::MFILE)
+        | Failure::Server(_, ConnectionError::Kernel(Errno::MFILE) | ConnectionError::NoDescriptors) => {
+            report::say(&[
+                head,
+                b"the limit of open files (RLIMIT_NOFILE) leaves the agent no room",
+            ]);
+        }
         Failure::Kernel(what, errno) => {
             let number = report::digits(u64::from(errno.0.unsigned_abs()), &mut room);
             report::say(&[head, b"the kernel refuses ", what, b", error ", number]);
@@ -412,8 +419,12 @@ fn talk(client: &mut Client, session: &mut Connection, thread: u32, name: &str) 
     session.send(&task, &[])?;
     if forked {
         let (answer, [shared, private, ..]) = session.receive()?;
-        if answer != (Answer::Done {}) || shared < 0 || private < 0 {
+        if answer != (Answer::Done {}) {
             return Err(ConnectionError::Nonsense);
+        }
+        if shared < 0 || private < 0 {
+            sys::close(shared);
+            return Err(ConnectionError::NoDescriptors);
         }
         client.descriptors.shared = shared;
         client.descriptors.private = private;
@@ -434,6 +445,10 @@ fn welcome(client: &mut Client, session: &mut Connection) -> Result<(), Connecti
     client.transfer_pages = transfer_pages;
     client.descriptors.transfer = transfer;
     client.descriptors.event = event;
+    if event < 0 {
+        sys::close(channel);
+        return Err(ConnectionError::NoDescriptors);
+    }
     let protection = sys::PROT_READ | sys::PROT_WRITE;
     let length = freehold_protocol::channel::BYTES;
     // SAFETY: a new mapping, wherever there is room.
@@ -447,8 +462,5 @@ fn welcome(client: &mut Client, session: &mut Connection) -> Result<(), Connecti
     client.channel = mapped?;
     // SAFETY: a forked child has a channel of its own.
     unsafe { sys::madvise(client.channel, length, DONT_FORK)? };
-    if transfer < 0 || event < 0 {
-        return Err(ConnectionError::Nonsense);
-    }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub(crate) enum ConnectionError {
     Gone,
     /// The server has not answered for as long as a program waits to become a client.
     Silent,
+    /// The limit of open files leaves no room for a descriptor that the server sent.
+    NoDescriptors,
     /// The server said something that is no answer to this.
     Nonsense,
     /// The server refused; its text is in the buffer of [`Connection::text`].
@@ -66,7 +68,7 @@ const SOL_SOCKET: i32 = 1;
 const SCM_RIGHTS: i32 = 1;
 const MSG_NOSIGNAL: usize = 0x4000;
 const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
-const TRUNCATED: u32 = 0x20 | 0x8;
+const TRUNCATED: u32 = 0x20;
 
 /// One end of the connection.
 #[derive(Debug)]
@@ -333,6 +335,7 @@ impl Connection {
             ConnectionError::Kernel(_) => b"the kernel refuses",
             ConnectionError::Silent => b"the server does not answer",
             ConnectionError::Gone => b"the server has closed the connection",
+            ConnectionError::NoDescriptors => b"the limit of open files leaves no room",
             ConnectionError::Nonsense => b"the server's answer is none to what was asked",
         }
     }
@@ -379,6 +382,8 @@ impl Connection {
         for (to, from) in self.descriptors.iter_mut().zip(control.descriptors).take(count) {
             *to = from;
         }
+        // Descriptors that found no room below the limit of open files are missing (MSG_CTRUNC). Other answers of the
+        // packet are as they were: who read no further would wait for them again.
         if header.flags & TRUNCATED != 0 {
             return Err(ConnectionError::Nonsense);
         }

@@ -30,6 +30,7 @@ impl Errno {
     pub(crate) const EXIST: Self = Self(17);
     pub(crate) const NOMEM: Self = Self(12);
     pub(crate) const INVAL: Self = Self(22);
+    pub(crate) const MFILE: Self = Self(24);
     pub(crate) const FBIG: Self = Self(27);
     pub(crate) const NOSYS: Self = Self(38);
     /// None of the kernel's to these calls: an order may mean something else by now.
