@@ -225,8 +225,8 @@ fn a_program_that_gives_its_rights_up_becomes_another_one_as_natively() {
     }
 }
 
-/// The agent's descriptors lie in a table of its own, below the program's limit. Fewer that come than were sent must not
-/// keep it waiting for the answers behind them.
+/// The agent's descriptors lie in a table of its own, below the program's limit. Where fewer come than were sent it
+/// must not wait for the answers behind them.
 #[test]
 fn a_low_limit_of_open_files_is_said_and_hangs_nothing() {
     if !is_allowed() || !has("prlimit") {
