@@ -284,10 +284,9 @@ fn whose() -> Option<Stranger> {
 /// user behind can still have root's capabilities for files, and the new program has them no more.
 fn reaches(path: &[u8], how: usize) -> bool {
     const OVERRIDE: usize = 1;
-    const READ_SEARCH: usize = 2;
     let path = path.as_ptr() as usize;
-    let keeps = keeps(OVERRIDE) || keeps(READ_SEARCH);
-    sys::may(AT_FDCWD, path, how, 0) && (keeps || !sys::is_one_user() || sys::may_without_rights(path, how))
+    let as_now = sys::may(AT_FDCWD, path, how, 0);
+    as_now && (keeps(OVERRIDE) || !sys::is_one_user() || sys::may_without_rights(path, how))
 }
 
 /// Whether the new program has what the agent needs: CAP_SYS_PTRACE, over all users.

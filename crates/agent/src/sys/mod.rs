@@ -371,23 +371,25 @@ pub(crate) fn is_readable(address: usize) -> bool {
 pub(crate) fn is_one_user() -> bool {
     const GETUID: usize = 102;
     const GETGID: usize = 104;
-    // SAFETY: these touch no memory.
-    let id = |call| unsafe { call5(call, 0, 0, 0, 0, 0) }.map_or(u32::MAX, |id| u32::try_from(id).unwrap_or(u32::MAX));
-    (id(GETUID), id(GETGID)) == (effective_user(), effective_group())
+    (owner_by(GETUID), owner_by(GETGID)) == (effective_user(), effective_group())
 }
 
 /// The user whose rights this thread has.
 pub(crate) fn effective_user() -> u32 {
     const GETEUID: usize = 107;
-    // SAFETY: touches no memory.
-    unsafe { call5(GETEUID, 0, 0, 0, 0, 0) }.map_or(u32::MAX, |user| u32::try_from(user).unwrap_or(u32::MAX))
+    owner_by(GETEUID)
 }
 
 /// The group whose rights this thread has.
 pub(crate) fn effective_group() -> u32 {
     const GETEGID: usize = 108;
-    // SAFETY: touches no memory.
-    unsafe { call5(GETEGID, 0, 0, 0, 0, 0) }.map_or(u32::MAX, |group| u32::try_from(group).unwrap_or(u32::MAX))
+    owner_by(GETEGID)
+}
+
+/// A user or group of this thread's, by the call that asks for it.
+fn owner_by(call: usize) -> u32 {
+    // SAFETY: none of these calls touches memory.
+    unsafe { call5(call, 0, 0, 0, 0, 0) }.map_or(u32::MAX, |id| u32::try_from(id).unwrap_or(u32::MAX))
 }
 
 /// This process, in its own numbering.
