@@ -286,6 +286,12 @@ fn whoever_may_by_another_group_creates_and_nobody_else() {
     }
 }
 
+/// Gives one more user an entry in the file's access list (acl(5)).
+const ACCESS_LIST: &str = r#"python3 -c 'import os, struct
+entry = lambda tag, bits, who=0xffffffff: struct.pack("<HHI", tag, bits, who)
+entries = [entry(1, 7), entry(2, 6, 5555), entry(4, 7), entry(16, 7), entry(32, 7)]
+os.setxattr("program", "system.posix_acl_access", struct.pack("<I", 2) + b"".join(entries))'"#;
+
 /// Else who may write a program of somebody else would have that one's rights.
 #[test]
 fn what_others_write_loses_the_rights_of_its_owner() {
@@ -296,31 +302,47 @@ fn what_others_write_loses_the_rights_of_its_owner() {
     for folder in [&mounted.source, mounted.source.parent().unwrap()] {
         fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
     }
-    let mode_after = |at: &Path, mode: u32, user: &str, script: &str| {
+    let mode_after = |at: &Path, mode: u32, (user, group): (&str, &str), script: &str| {
         let path = at.join("program");
         fs::write(&path, b"content").unwrap();
         std::os::unix::fs::chown(&path, Some(4321), Some(1234)).unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-        let words = ["--reuid", user, "--regid", user, "--clear-groups", "sh", "-c", script];
+        let words = ["--reuid", user, "--regid", user, "--groups", group, "sh", "-c", script];
         let output = Command::new("setpriv").args(words).current_dir(at).output();
         let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
         fs::remove_file(path).unwrap();
         output.ok().filter(|output| output.status.success()).map(|_| mode)
     };
+    let mut judged = 0;
     for script in [
         "echo x >> program",
         ": > program",
         "printf x | dd of=program conv=notrunc status=none",
+        "truncate -s 3 program",
+        "fallocate -l 99 program",
+        "fallocate -p -o 0 -l 4096 program",
+        "chgrp 7777 program",
+        ACCESS_LIST,
     ] {
-        for user in ["4321", "5555", "0"] {
-            for mode in [0o4777, 0o2777, 0o6777, 0o777] {
+        // Its owner outside its group and in it, somebody else outside and in it, root.
+        for user in [
+            ("4321", "7777"),
+            ("4321", "1234,7777"),
+            ("5555", "7777"),
+            ("5555", "1234"),
+            ("0", "0"),
+        ] {
+            for mode in [0o4777, 0o2777, 0o6777, 0o6766, 0o2676, 0o777] {
                 let native = mode_after(&mounted.source, mode, user, script);
                 let ours = mode_after(&mounted.at, mode, user, script);
-                assert_eq!(ours, native, "{script} by {user} in {mode:o}");
-                assert!(user == "0" || native.is_none_or(|native| native == 0o777), "{mode:o}");
+                assert_eq!(ours, native, "{script} by {user:?} in {mode:o}");
+                let changes = user.0 != "0" && script != ACCESS_LIST;
+                assert!(!changes || native.is_none_or(|native| native & 0o4000 == 0), "{mode:o}");
+                judged += u32::from(native.is_some());
             }
         }
     }
+    assert!(judged > 100, "{judged}: others cannot reach the folder of the test");
 }
 
 #[test]

@@ -4,9 +4,11 @@ use crate::attributes::{self, Changes};
 use crate::files::Files;
 use crate::inode::Inode;
 use crate::replies::{NEVER, refusal, tell_entry, tell_open};
+use crate::set_id::{Changer, take};
 use crate::tree::Entry;
 use freehold_linux::thread;
 use fuser::{INodeNo, OpenAccMode, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex};
 
@@ -111,9 +113,16 @@ impl Mounted {
         });
     }
 
-    pub(crate) fn change(&self, number: u64, changes: &Changes, reply: ReplyAttr) {
+    /// Changes what an inode is like. `changer`: who changed its size, or changes its owner.
+    pub(crate) fn change(&self, number: u64, changes: &Changes, changer: Option<Changer>, reply: ReplyAttr) {
         let inode = self.0.tree.inodes.get(number);
-        match inode.and_then(|inode| changes.apply(&inode)) {
+        let changed = inode.and_then(|inode| {
+            // Judged by the group that the file has before.
+            let going = changer.map(|changer| changer.going(&inode)).transpose()?;
+            changes.apply(&inode)?;
+            take(&inode, going.unwrap_or(Mode::empty()))
+        });
+        match changed {
             Ok(()) => self.tell_attributes(number, reply),
             Err(error) => reply.error(refusal(error)),
         }

@@ -51,6 +51,15 @@ impl Status {
         self.found.stx_size
     }
 
+    /// Permissions, and what stands beside them.
+    pub(crate) fn mode(&self) -> Mode {
+        Mode::from_raw_mode(u32::from(self.found.stx_mode) & 0o7777)
+    }
+
+    pub(crate) fn group(&self) -> u32 {
+        self.found.stx_gid
+    }
+
     /// Names.
     pub(crate) fn links(&self) -> u32 {
         self.found.stx_nlink

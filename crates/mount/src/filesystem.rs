@@ -11,6 +11,7 @@ use crate::mixed::Allocation;
 use crate::opening::{Written, Wrote};
 use crate::recall::Fill;
 use crate::replies::{refusal, tell, tell_created, tell_entry, tell_extended, tell_open, tell_written};
+use crate::set_id::Changer;
 use crate::tree::Creation;
 use fuser::{
     BsdFileFlags, Errno as Refusal, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner,
@@ -73,7 +74,7 @@ impl Filesystem for Mounted {
 
     fn setattr(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         mode: Option<u32>,
         user: Option<u32>,
@@ -96,12 +97,16 @@ impl Filesystem for Mounted {
             accessed,
             modified,
         };
+        let changer = Changer::of(request);
         match size {
-            None => self.change(number.0, &changes, reply),
+            None => {
+                let changer = (user.is_some() || group.is_some()).then_some(changer);
+                self.change(number.0, &changes, changer, reply);
+            }
             Some(size) => {
                 let handle = handle.map(|handle| handle.0);
                 self.set_size(number.0, handle, size, move |mounted, outcome| match outcome {
-                    Ok(()) => mounted.change(number.0, &changes, reply),
+                    Ok(()) => mounted.change(number.0, &changes, Some(changer), reply),
                     Err(error) => reply.error(refusal(error)),
                 });
             }
@@ -243,7 +248,7 @@ impl Filesystem for Mounted {
 
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -259,7 +264,9 @@ impl Filesystem for Mounted {
             offset,
             bytes: data,
             mapped,
-            strips: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            strips: write_flags
+                .contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+                .then(|| Changer::of(request)),
             appended: !mapped && OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::APPEND),
         };
         match self.0.write(handle.0, written) {
@@ -357,7 +364,7 @@ impl Filesystem for Mounted {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -368,7 +375,10 @@ impl Filesystem for Mounted {
         let inode = self.0.tree.inodes.get(number.0);
         tell(
             reply,
-            inode.and_then(|inode| attributes::set_extended(&inode, name, value, flags)),
+            inode.and_then(|inode| {
+                attributes::set_extended(&inode, name, value, flags)?;
+                Changer::of(request).strip_listed(&inode, name)
+            }),
         );
     }
 
@@ -396,7 +406,7 @@ impl Filesystem for Mounted {
 
     fn fallocate(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -404,7 +414,8 @@ impl Filesystem for Mounted {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        match self.0.allocate(handle.0, Allocation { offset, length, mode }) {
+        let allocation = Allocation { offset, length, mode };
+        match self.0.allocate(handle.0, allocation, Changer::of(request)) {
             Ok(None) => reply.ok(),
             Ok(Some((file, allocation))) => self.mix(move |mounted| {
                 tell(reply, mounted.0.mix_zeros(&file, allocation));

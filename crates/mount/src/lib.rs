@@ -43,6 +43,7 @@ mod recall;
 mod removed;
 mod replies;
 mod scratch;
+mod set_id;
 mod source;
 mod status;
 mod tree;

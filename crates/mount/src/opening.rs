@@ -7,10 +7,11 @@ use crate::content::OpenFile;
 use crate::files::{Files, count};
 use crate::inode::Inode;
 use crate::mixed::{Allocation, Mixing};
+use crate::set_id::Changer;
 use crate::tree::{Creation, Entry};
 use fuser::FopenFlags;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::ffi::OsStr;
 use std::io::IoSlice;
@@ -31,8 +32,8 @@ pub(crate) struct Written<'a> {
     pub(crate) mapped: bool,
     /// They go to the end of the file, wherever that is.
     pub(crate) appended: bool,
-    /// The writer is one whose writes take the set-user-ID and set-group-ID bits away.
-    pub(crate) strips: bool,
+    /// The writer, where it is one whose writes take the set-user-ID and set-group-ID bits away.
+    pub(crate) strips: Option<Changer>,
 }
 
 /// What has come of a write.
@@ -57,20 +58,6 @@ pub(crate) fn put(file: &OwnedFd, offset: u64, bytes: &[u8], flags: ReadWriteFla
         }
     }
     Ok(done)
-}
-
-/// Takes the bits away by which others run a file with the rights of its owner or group.
-fn strip_rights(file: &OwnedFd) -> Result<(), Errno> {
-    let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
-    let mut less = mode.difference(Mode::SUID);
-    if mode.contains(Mode::SGID | Mode::XGRP) {
-        less = less.difference(Mode::SGID);
-    }
-    if less == mode {
-        Ok(())
-    } else {
-        rustix::fs::fchmod(file, less)
-    }
 }
 
 impl Files {
@@ -175,8 +162,8 @@ impl Files {
         } = written;
         let file = self.handles.file(handle)?;
         let writer = file.writer.as_ref().ok_or(Errno::BADF)?;
-        if strips {
-            strip_rights(writer)?;
+        if let Some(changer) = strips {
+            changer.strip(&file.inode)?;
         }
         count(&self.counters.writes, 1);
         if mapped {
@@ -218,8 +205,10 @@ impl Files {
         &self,
         handle: u64,
         allocation: Allocation,
+        changer: Changer,
     ) -> Result<Option<(Arc<OpenFile>, Allocation)>, Errno> {
         let file = self.handles.file(handle)?;
+        changer.strip(&file.inode)?;
         if !allocation.is_mixed(&file) {
             allocation.carry_out(file.writer.as_ref().ok_or(Errno::BADF)?)?;
         }
