@@ -209,6 +209,10 @@ impl<'a> DeviceClient<'a> {
             }
             answered = begun;
         }
+        // Where the machine stood still, jobs released before the end begin after it.
+        while !self.is_over() {
+            thread::sleep(LOOK);
+        }
         let (_, begun) = JobSignal::jobs(jobs.number());
         self.found.refused += begun - answered;
     }
