@@ -16,6 +16,7 @@ use crate::hooks::patch;
 use crate::kernel_paths::core_file;
 use crate::process::{self, Process};
 use crate::programs::environment::Environment;
+use crate::sys::maps::{self, Line};
 use crate::sys::stack;
 use crate::sys::{self, Errno};
 use crate::threads;
@@ -118,6 +119,9 @@ fn begin(environment: Environment) -> Result<(), Failure> {
         ));
     }
     if threads() != 1 {
+        if is_emulated() {
+            return Ok(());
+        }
         return Err(Failure::Text(b"another library has started threads before the agent"));
     }
     // SAFETY: nothing else of this library runs yet.
@@ -250,6 +254,16 @@ fn explain(head: &[u8], failure: &Failure) {
             report::say(&[head, b"the memory server's answer cannot be understood: ", what]);
         }
     }
+}
+
+/// Whether this library is in the process for a second time: an emulator (QEMU) is managed by the first one, which saw
+/// to all memory that the emulator gives its program.
+fn is_emulated() -> bool {
+    const NAME: &[u8] = b"/libfreehold_agent.so";
+    let mut others = false;
+    let code = |line: &Line<'_>| line.executable && !(line.start..line.end).contains(&sys::own::place());
+    maps::for_each_really(code, |line| others |= code(line) && line.path.ends_with(NAME));
+    others
 }
 
 fn threads() -> u64 {

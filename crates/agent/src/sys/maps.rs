@@ -30,8 +30,18 @@ pub(crate) struct Line<'a> {
 ///
 /// The kernel is asked for one mapping after another (Linux 6.11), which takes a third of the time; an older one writes
 /// all of them out.
-pub(crate) fn for_each(named: impl Fn(&Line<'_>) -> bool, mut each: impl FnMut(&Line<'_>)) -> bool {
-    let Ok(fd) = sys::open(b"/proc/self/maps\0", false) else {
+pub(crate) fn for_each(named: impl Fn(&Line<'_>) -> bool, each: impl FnMut(&Line<'_>)) -> bool {
+    for_each_in(b"/proc/self/maps\0", named, each)
+}
+
+/// As [`for_each`], with the mappings of an emulator (QEMU), too, whose program this is. It answers for the kernel
+/// where its program asks by `/proc/self`.
+pub(crate) fn for_each_really(named: impl Fn(&Line<'_>) -> bool, each: impl FnMut(&Line<'_>)) -> bool {
+    for_each_in(b"/proc/thread-self/maps\0", named, each)
+}
+
+fn for_each_in(path: &[u8], named: impl Fn(&Line<'_>) -> bool, mut each: impl FnMut(&Line<'_>)) -> bool {
+    let Ok(fd) = sys::open(path, false) else {
         return false;
     };
     let whole = match query::for_each(fd, named, &mut each) {
