@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use freehold_protocol::message::Stranger;
 
-use crate::client::attach;
+use crate::client::{Client, attach};
 use crate::kernel_paths::core_file;
 use crate::sys::{self, Answer};
-use crate::threads::alone;
+use crate::threads::{alone, mailbox};
 use crate::{process, programs};
 
 pub(crate) mod own_calls;
@@ -39,18 +39,18 @@ fn note() {
         attach::thread_name(&mut name);
         programs::tell(process, Stranger::Filter, &name);
     }
-    FILTERED.store(1, Ordering::Relaxed);
+    FILTERED.store(1, Ordering::SeqCst);
     process.filtered.store(1, Ordering::Relaxed);
 }
 
 /// Whether the program has set up a filter.
 pub(crate) fn is_there() -> bool {
-    FILTERED.load(Ordering::Relaxed) != 0
+    FILTERED.load(Ordering::SeqCst) != 0
 }
 
 /// Whether a filter may bind the agent's own threads.
 pub(crate) fn binds_agent() -> bool {
-    SYNCHRONISED.load(Ordering::Relaxed) != 0
+    SYNCHRONISED.load(Ordering::SeqCst) != 0
 }
 
 /// Notes what a call of `prctl` with `PR_SET_SECCOMP` is about to set up.
@@ -96,15 +96,28 @@ pub(crate) fn set_up(operation: usize, flags: usize, filter: usize, rest: [usize
     // Under an earlier filter nothing is asked of the kernel: the program's word is taken for it.
     let instructions = instructions(filter, IN_FORCE.load(Ordering::Relaxed) == 0);
     let client = process::process().and_then(attach::client_of);
+    let is_first = !is_there();
     note();
     if !alone {
-        SYNCHRONISED.store(1, Ordering::Relaxed);
+        SYNCHRONISED.store(1, Ordering::SeqCst);
+        if let Some(client) = client.filter(|_| is_first) {
+            calm(client);
+        }
     }
     let set = |changed: Option<usize>| call(flags, changed.unwrap_or(filter));
     match client.zip(instructions) {
         Some((client, instructions)) => own_calls::with(client, instructions, set),
         None => set(None),
     }
+}
+
+/// Waits, before the first filter that binds the agent's threads, until neither makes a call that it may not let pass.
+/// From here on the agent thread is asked for nothing, and the watcher begins none.
+fn calm(client: &Client) {
+    if let Some(process) = process::process() {
+        mailbox::hold(process, || ());
+    }
+    client.life.await_watcher();
 }
 
 /// The instructions of a program's filter. None where the kernel could not read them, which it says itself.

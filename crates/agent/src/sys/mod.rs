@@ -55,6 +55,7 @@ pub(crate) const MINCORE: usize = 27;
 pub(crate) const MADVISE: usize = 28;
 pub(crate) const SHMAT: usize = 30;
 pub(crate) const NANOSLEEP: usize = 35;
+pub(crate) const RESTART: usize = 219;
 pub(crate) const GETPID: usize = 39;
 pub(crate) const SOCKET: usize = 41;
 pub(crate) const CONNECT: usize = 42;

@@ -97,8 +97,11 @@ pub(crate) fn hold<T>(process: &Process, function: impl FnOnce() -> T) -> Option
     done
 }
 
-/// Asks and waits, with the lock held. Whether it was done.
+/// Asks and waits, with the lock held. Whether it was done: nothing is where a filter binds the agent thread.
 pub(crate) fn exchange(process: &Process, request: u32, arguments: [usize; 2]) -> bool {
+    if filters::binds_agent() {
+        return false;
+    }
     for (place, argument) in process.mailbox.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use freehold_protocol::channel::Position;
 use crate::client::Client;
 use crate::filters::own_calls;
 use crate::sys::{self, Errno};
-use crate::{orders, report};
+use crate::{filters, orders, report};
 
 const CLONE_FILES: usize = 0x400;
 
@@ -34,6 +34,8 @@ pub(crate) struct Life {
     rouse: AtomicU32,
     /// 1 when both threads are to end, 2 when the agent thread has nothing left to do.
     ending: AtomicU32,
+    /// 1 while the watcher makes calls that a filter of the program's would not let pass.
+    apart: AtomicU32,
     /// What `wait` is to say of a program that has no thread left.
     status: AtomicU32,
     /// Orders taken and replies given, by all agent threads of this client so far.
@@ -60,6 +62,7 @@ impl Life {
             &self.risen,
             &self.watcher,
             &self.rouse,
+            &self.apart,
             &self.ending,
         ];
         for word in words {
@@ -83,12 +86,34 @@ impl Life {
         self.ending.load(Ordering::SeqCst) != 0
     }
 
-    /// The watcher has a descriptor that it waits for.
+    /// There is a descriptor that the watcher is to wait for.
     pub(crate) fn set_rouse(&self, fd: i32) {
         self.rouse.store(u32::try_from(fd + 1).unwrap_or(0), Ordering::SeqCst);
     }
 
-    fn rouse(&self) -> i32 {
+    /// Has the watcher make calls of all kinds, where the program has no filter, and is about to set up none.
+    pub(crate) fn unfiltered(&self, calls: impl FnOnce()) {
+        self.apart.store(1, Ordering::SeqCst);
+        if !filters::is_there() {
+            calls();
+        }
+        self.apart.store(0, Ordering::SeqCst);
+    }
+
+    /// Waits until the watcher makes no calls that a filter would not let pass. It begins none once there is a filter.
+    /// No longer than a second or two: the program's own threads may keep it from running.
+    pub(crate) fn await_watcher(&self) {
+        const NAP: usize = 20_000;
+        const NAPS: usize = 20_000;
+        for _ in 0..NAPS {
+            if self.apart.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            sys::nap(NAP);
+        }
+    }
+
+    pub(crate) fn rouse(&self) -> i32 {
         i32::try_from(self.rouse.load(Ordering::SeqCst)).map_or(-1, |number| number - 1)
     }
 }

@@ -23,6 +23,11 @@ pub(crate) const THREADS: u64 = 2;
 
 /// Starts the watcher: its number. Called by the agent thread, whose table of descriptors it shares.
 pub(crate) fn start(address: usize) -> u32 {
+    const EVENTFD: usize = 290;
+    // Made here: the program may forbid such calls before the watcher has run at all.
+    // SAFETY: touches no memory. Without one the watcher ends after its next look.
+    let rouse = unsafe { sys::call5(EVENTFD, 0, sys::CLOEXEC, 0, 0, 0) }.map_or(-1, sys::descriptor);
+    Client::at(address).life.set_rouse(rouse);
     // SAFETY: the stack is the client's and nobody else's, and `watch` keeps to this library.
     let started = unsafe {
         sys::spawn(
@@ -49,12 +54,9 @@ extern "C" fn watch(address: usize) -> ! {
     const HANG_UP: u64 = 0x10 | 0x8;
     const READABLE: u16 = 1;
     const MILLISECONDS: usize = 500;
-    const EVENTFD: usize = 290;
     let client = Client::at(address);
     let mut stopped = Stopped::default();
-    // SAFETY: touches no memory. Without one the watcher ends after its next look.
-    let rouse = unsafe { sys::call5(EVENTFD, 0, sys::CLOEXEC, 0, 0, 0) }.map_or(-1, sys::descriptor);
-    client.life.set_rouse(rouse);
+    let rouse = client.life.rouse();
     while !client.life.is_ending() {
         // `struct pollfd`: the descriptor, nothing asked for, which leaves hanging up and errors; and what rouses.
         let mut wanted = [pollfd(client.descriptors.socket, 0), pollfd(rouse, READABLE)];
@@ -65,9 +67,7 @@ extern "C" fn watch(address: usize) -> ! {
         if ready.is_ok_and(|ready| ready > 0) && wanted >> 48 & HANG_UP != 0 {
             end();
         }
-        if !filters::is_there() {
-            stopped.turn(client.descriptors.socket);
-        }
+        client.life.unfiltered(|| stopped.turn(client.descriptors.socket));
         if let Some(status) = left_alone::status(client) {
             if filters::binds_agent() {
                 threads::end_both(client, status);

@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,15 @@
 enum { THREADS = 3, PAGES = 1024, PAGE = 4096, ROUNDS = 4 };
 
 static volatile int begun, set_up, ended;
+/* Shared with the parent, where that stops the child in between and has it go on: 1 once the filter is there, then 2. */
+static volatile int *stage;
+static int stops;
+
+static void be_stopped(void) {
+    if (!stops) return;
+    *stage = 1;
+    while (*stage != 2) {}
+}
 static unsigned wrong[THREADS];
 static char *memory[THREADS];
 
@@ -79,6 +89,7 @@ static void run(unsigned answer, int more) {
     }
     while (begun < THREADS) {}
     if (forbid(answer, SECCOMP_FILTER_FLAG_TSYNC, more)) _exit(2);
+    be_stopped();
     set_up = 1;
     while (ended < THREADS) {}
     unsigned bad = 0;
@@ -113,6 +124,7 @@ static void one_by_one(unsigned answer, int by_itself, int first) {
     struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(2);
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) _exit(2);
+    be_stopped();
     set_up = 1;
     if (!first) usleep(300000);
     syscall(by_itself ? SYS_exit : SYS_getppid, 5);
@@ -140,16 +152,36 @@ static void refusals(void) {
     _exit(0);
 }
 
+/* Stops the child some times. The kernel has threads that wait for a time go on by a call of its own then
+ * (restart_syscall(2)), and asks the filter about that one, too. */
+static void stop(pid_t child) {
+    siginfo_t found;
+    while (*stage != 1) usleep(1000);
+    for (int times = 0; times < 4; times++) {
+        kill(child, SIGSTOP);
+        if (waitid(P_PID, child, &found, WSTOPPED | WEXITED | WNOWAIT) || found.si_code != CLD_STOPPED) break;
+        usleep(20000);
+        kill(child, SIGCONT);
+        usleep(20000);
+    }
+    *stage = 2;
+}
+
 int main(void) {
     static const unsigned answers[] = {SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | ENOSYS, SECCOMP_RET_KILL_PROCESS,
                                        SECCOMP_RET_TRAP};
     setvbuf(stdout, 0, _IONBF, 0);
-    for (unsigned way = 0; way < 13; way++) {
+    stage = mmap(0, sizeof *stage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (unsigned way = 0; way < 16; way++) {
         int status = 0;
+        *stage = 0;
         pid_t child = fork();
+        stops = way > 12;
         if (!child && way == 8) refusals();
+        if (!child && way > 13) run(answers[way % 4], 0);
         if (!child && way > 8) one_by_one(SECCOMP_RET_KILL_THREAD, way % 2, way < 11);
         if (!child) run(answers[way % 4], way >= 4);
+        if (stops) stop(child);
         waitpid(child, &status, 0);
         printf("way %u: %#x\n", way, status);
     }
