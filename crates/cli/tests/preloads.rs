@@ -18,6 +18,8 @@ const SIZES: [&str; 3] = ["64MiB", "8MiB", "4MiB"];
 const EARLY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +35,16 @@ void *mmap64(void *at, size_t size, int protection, int flags, int fd, off_t off
 }
 void *mremap(void *at, size_t before, size_t size, int flags, ...) { return MAP_FAILED; }
 static void *works(void *none) { for (;;) pause(); return none; }
+/* As where an emulator is the process: it has the agent's code for itself, beside that of its program. */
+static int map_agent(struct dl_phdr_info *object, size_t size, void *none) {
+    if (!strstr(object->dlpi_name, "libfreehold_agent.so")) return 0;
+    return mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(object->dlpi_name, O_RDONLY), 0) == none;
+}
 __attribute__((constructor)) static void begin(void) {
     pthread_t thread;
+#ifdef EMULATOR
+    dl_iterate_phdr(map_agent, MAP_FAILED);
+#endif
     free(memset(malloc(1 << 20), 1, 1 << 20));
     pthread_create(&thread, 0, works, 0);
 }
@@ -133,7 +143,12 @@ impl Bench {
         let library = ["-shared", "-fPIC", "-pthread"];
         let built = bench.compile("program", "program.c", &[])
             && bench.compile("early.so", "early.c", &library)
-            && bench.compile("first.so", "early.c", &[&library[..], &["-Wl,-z,initfirst"]].concat());
+            && bench.compile("first.so", "early.c", &[&library[..], &["-Wl,-z,initfirst"]].concat())
+            && bench.compile(
+                "emulator.so",
+                "early.c",
+                &[&library[..], &["-Wl,-z,initfirst", "-DEMULATOR"]].concat(),
+            );
         built.then_some(bench)
     }
 
@@ -240,6 +255,26 @@ fn what_cannot_be_managed_is_refused_before_it_runs() {
         (Some(0), "managed 0, wrong 0\n".to_owned())
     );
     assert!(stderr(&goes_on).contains("runs unmanaged"), "{}", stderr(&goes_on));
+}
+
+#[test]
+fn the_program_of_an_emulator_that_is_managed_is_left_alone() {
+    let Some(bench) = Bench::new("emulated") else { return };
+    let (program, library) = (bench.path("program"), bench.path("emulator.so"));
+    let run = |preload: &str, words: &[&str]| {
+        let output = bench.exec(&["--reserve", "64MiB"], preload, words).output();
+        let output = output.expect("it starts");
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let own_words = "the program's own words\n";
+    let expected = |managed: u32| (Some(0), format!("managed {managed}, wrong 0\n"), own_words.to_owned());
+    assert_eq!(run(&library, &[&program]), expected(0));
+    // A real one, which is managed, and shows its program mappings of its own making.
+    if Command::new("qemu-x86_64").arg("--version").output().is_err() {
+        println!("not tested: there is no qemu-x86_64");
+        return;
+    }
+    assert_eq!(run("", &["qemu-x86_64", &program]), expected(1));
 }
 
 #[test]
