@@ -152,8 +152,14 @@ impl Connection {
         let socket = sys::descriptor(unsafe { sys::call5(sys::SOCKET, UNIX, SEQPACKET_CLOEXEC, 0, 0, 0) }?);
         let place = core::ptr::from_ref(&address) as usize;
         silence::bound_sending(socket, bounded);
-        // SAFETY: reads the structure.
-        let connected = unsafe { sys::call5(sys::CONNECT, sys::arg(socket), place, size_of::<Address>(), 0, 0) };
+        // A process that is stopped meanwhile and goes on hears of it where the wait is bounded (signal(7)).
+        let connected = loop {
+            // SAFETY: reads the structure.
+            match unsafe { sys::call5(sys::CONNECT, sys::arg(socket), place, size_of::<Address>(), 0, 0) } {
+                Err(Errno::INTR) => {}
+                connected => break connected,
+            }
+        };
         silence::bound_sending(socket, false);
         match connected {
             Ok(_) => {
