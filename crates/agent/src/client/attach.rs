@@ -351,7 +351,7 @@ fn meet(client: &mut Client, thread: u32) -> Result<(), Failure> {
         sys::close(core::mem::replace(fd, -1));
     }
     match meet_once(client, thread) {
-        Err(Failure::Server(_, ConnectionError::Gone)) if markers::is_served(client.descriptors.mover) => {
+        Err(Failure::Server(_, ConnectionError::Gone)) if markers::is_served_for_good(client.descriptors.mover) => {
             Err(Failure::Text(b"the memory server closes its connections"))
         }
         met => met,
@@ -370,10 +370,19 @@ fn meet_once(client: &mut Client, thread: u32) -> Result<(), Failure> {
     };
     let mut session = match connected {
         Ok(session) => session,
-        Err(_) if client.forked && markers::is_served(client.descriptors.mover) => {
-            return Err(Failure::Text(b"the memory server is out of its reach"));
+        Err(error) => {
+            let mover = client.descriptors.mover;
+            let is_served = client.forked
+                && match error {
+                    ConnectionError::Kernel(Errno::CONNREFUSED) => markers::is_served_for_good(mover),
+                    _ => markers::is_served(mover),
+                };
+            return Err(if is_served {
+                Failure::Text(b"the memory server is out of its reach")
+            } else {
+                Failure::Server(SETTINGS.socket(), error)
+            });
         }
-        Err(error) => return Err(Failure::Server(SETTINGS.socket(), error)),
     };
     if bounded {
         session.wait_with(Patience::to_be_greeted());

@@ -17,6 +17,17 @@ pub(crate) fn is_served(own: i32) -> bool {
     userfault::register(own, place(), PAGE, userfault::MISSING) == Err(Errno::BUSY)
 }
 
+/// As [`is_served`], of a server that nobody listens for, or that has closed a connection: one that is ending has still
+/// some of what it held, for a moment. A second is enough for it to be over.
+pub(super) fn is_served_for_good(own: i32) -> bool {
+    const NAPS: u32 = 1_000;
+    const MILLISECOND: usize = 1_000_000;
+    (0..NAPS).all(|_| {
+        sys::nap(MILLISECOND);
+        is_served(own)
+    })
+}
+
 /// Makes them.
 pub(super) fn make(client: &Client) -> Result<(), Errno> {
     let pages = sys::guarded(2 * PAGE, sys::PROT_READ)?;

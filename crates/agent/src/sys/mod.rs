@@ -33,6 +33,7 @@ impl Errno {
     pub(crate) const MFILE: Self = Self(24);
     pub(crate) const FBIG: Self = Self(27);
     pub(crate) const NOSYS: Self = Self(38);
+    pub(crate) const CONNREFUSED: Self = Self(111);
     /// None of the kernel's to these calls: an order may mean something else by now.
     pub(crate) const STALE: Self = Self(116);
 }
