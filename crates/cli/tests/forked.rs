@@ -1,5 +1,6 @@
 //! Children of managed programs. When the server is killed while they read absent inherited pages, all end and
-//! none reads a wrong byte. A process that goes on in the memory of an ended program is told of, and no other.
+//! none reads a wrong byte; nor does a program under a filter of system calls. A process that goes on in the memory of
+//! an ended program is told of, and no other.
 
 mod common;
 #[path = "common/server.rs"]
@@ -15,7 +16,7 @@ use common::{compiled, freehold};
 const ROUNDS: u32 = 6;
 
 /// One server, one program; the server is killed once the program has made so many children.
-fn round(folder: &Path, program: &Path, children: u32) {
+fn round(folder: &Path, program: &Path, children: u32) -> String {
     let socket = folder.join("socket");
     let mut server = freehold(&["serve", "--log-level", "error", "--pool", "64MiB", "--socket"])
         .arg(&socket)
@@ -58,25 +59,38 @@ fn round(folder: &Path, program: &Path, children: u32) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!said.iter().any(|line| line.contains("wrong")), "{said:?} {errors}");
     assert!(!output.status.success(), "{errors}");
-    assert!(errors.contains("the memory server has gone"), "{errors}");
     std::fs::remove_file(&socket).expect("the socket");
+    errors.into_owned()
 }
 
-#[test]
-fn children_end_with_the_server_and_read_nothing_wrong() {
-    let folder = std::env::temp_dir().join(format!("freehold-forked-{}", std::process::id()));
+/// Rounds of a program, with each number of children up to so many; all that they have said on standard error.
+fn rounds(name: &str, most: u32) -> Vec<String> {
+    let folder = std::env::temp_dir().join(format!("freehold-{name}-{}", std::process::id()));
     std::fs::create_dir(&folder).expect("a folder");
     let probe = freehold(&["exec", "--reserve", "16MiB", "--", "true"])
         .output()
         .expect("it starts");
+    let mut errors = Vec::new();
     if !probe.status.success() {
         println!("not tested: {}", String::from_utf8_lossy(&probe.stderr));
-    } else if let Some(program) = compiled("inherits") {
-        for children in 0..ROUNDS {
-            round(&folder, &program, children);
-        }
+    } else if let Some(program) = compiled(name) {
+        errors.extend((0..most).map(|children| round(&folder, &program, children)));
     }
     std::fs::remove_dir_all(&folder).expect("the folder");
+    errors
+}
+
+#[test]
+fn children_end_with_the_server_and_read_nothing_wrong() {
+    for errors in rounds("inherits", ROUNDS) {
+        assert!(errors.contains("the memory server has gone"), "{errors}");
+    }
+}
+
+/// What sees the server go is bound by the filter, too, and can neither say so nor send a signal.
+#[test]
+fn a_program_under_a_filter_for_all_its_threads_ends_with_the_server() {
+    rounds("filtered_orphan", 1);
 }
 
 /// Each subshell is a child that begins another program at once, while its memory is about to go.

@@ -93,6 +93,10 @@ pub(crate) fn outlive() {
 
 /// Ends the program, whose absent pages nobody can bring any more.
 pub(crate) fn end() -> ! {
+    if filters::binds_agent() {
+        // A filter may end the one thread that makes a call, and leave the program to its zeros.
+        sys::crash();
+    }
     report::say(&[b"the memory server has gone, and with it the program's absent pages: the program is killed"]);
     sys::kill_self()
 }
