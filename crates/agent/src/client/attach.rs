@@ -339,7 +339,7 @@ fn meet(client: &mut Client, thread: u32) -> Result<(), Failure> {
     let Err(Failure::Server(_, ConnectionError::Gone)) = met else {
         return met;
     };
-    if !client.forked || !markers::is_served(client.descriptors.mover) {
+    if !client.forked || client.has_its_memory() || !markers::is_served(client.descriptors.mover) {
         return met;
     }
     let descriptors = &mut client.descriptors;
@@ -351,7 +351,9 @@ fn meet(client: &mut Client, thread: u32) -> Result<(), Failure> {
         sys::close(core::mem::replace(fd, -1));
     }
     match meet_once(client, thread) {
-        Err(Failure::Server(_, ConnectionError::Gone)) if markers::is_served_for_good(client.descriptors.mover) => {
+        Err(Failure::Server(_, ConnectionError::Gone))
+            if !client.has_its_memory() && markers::is_served_for_good(client.descriptors.mover) =>
+        {
             Err(Failure::Text(b"the memory server closes its connections"))
         }
         met => met,

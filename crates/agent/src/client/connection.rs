@@ -397,6 +397,13 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    /// The socket is the client's, which may have it in another table by now.
+    fn drop(&mut self) {
+        close_all(&self.descriptors);
+    }
+}
+
 /// The first so many of these that are there.
 fn take(all: &mut Descriptors, count: usize) -> Descriptors {
     let mut taken = NONE;

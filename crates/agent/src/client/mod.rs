@@ -127,6 +127,12 @@ const FILTER: usize = INSTRUCTIONS * size_of::<Instruction>();
 const WORK: usize = TABLE + WATCHER_STACK + AGENT_STACK + STAGED * PAGE + WINDOW + FILTER;
 
 impl Client {
+    /// Whether the userfaultfds of its memory are its own too. Of a child that has them what holds its memory says no
+    /// more whether the server is there; and one that has lost its connection since has lost its memory with it.
+    pub(crate) const fn has_its_memory(&self) -> bool {
+        self.descriptors.private >= 0
+    }
+
     /// Memory for one client: where it is.
     pub(crate) fn create() -> Result<usize, Errno> {
         const DONT_FORK: usize = 10;

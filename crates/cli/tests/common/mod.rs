@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -105,10 +106,13 @@ pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
 
 /// The same of another source of the workspace.
 pub(crate) fn compiled_at(source: &str, name: &str) -> Option<PathBuf> {
+    // A file of that name may be of another run, whose process had the same number.
+    static COMPILED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let source = root().join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    if !program.exists() {
-        let unfinished = program.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !compiled.contains(&program) {
+        let unfinished = program.with_extension("unfinished");
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", "-pthread", "-o"]).arg(&unfinished).arg(source);
         match compiler.status() {
@@ -119,6 +123,7 @@ pub(crate) fn compiled_at(source: &str, name: &str) -> Option<PathBuf> {
             }
         }
         std::fs::rename(&unfinished, &program).expect("the same folder");
+        compiled.push(program.clone());
     }
     Some(program)
 }

@@ -1,5 +1,6 @@
 /* Makes more memory than it may keep, and children that inherit it: one after another, each of which reads all of it
- * again and again. Whoever finds a wrong byte says so. Never ends by itself. */
+ * again and again. Whoever finds a wrong byte says so, as does a child that nobody has ended after a minute. Never ends
+ * by itself. `inherits MILLISECONDS`: between two of them. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,8 +27,16 @@ static void check(const char *who)
             }
 }
 
-int main(void)
+static void left_behind(int signal)
 {
+    (void)signal;
+    dprintf(1, "wrong: a child goes on for ever\n");
+    _exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    useconds_t pause = (argc > 1 ? (unsigned)atoi(argv[1]) : 20) * 1000;
     pid_t children[CHILDREN] = {0};
     memory = malloc((size_t)PAGES * 4096);
     if (!memory)
@@ -45,10 +54,13 @@ int main(void)
         *child = fork();
         if (*child < 0)
             return 3;
-        if (*child == 0)
+        if (*child == 0) {
+            signal(SIGALRM, left_behind);
+            alarm(60);
             for (;;)
                 check("child");
+        }
         dprintf(1, "child %u\n", turn);
-        usleep(20000);
+        usleep(pause);
     }
 }
