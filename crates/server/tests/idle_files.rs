@@ -90,6 +90,47 @@ fn a_changed_file_is_another_and_so_is_another_regime() {
     server.check();
 }
 
+/// What programs map may be larger than the tables (libraries for devices that are not there).
+#[test]
+fn files_leave_half_of_the_tables_to_private_memory() {
+    const TABLE: u32 = 16 * 1_024;
+    const FIRST: u64 = 7_000;
+    let mut settings = Settings::new(freehold_core::units::FrameCount::new(256));
+    settings.pages = freehold_core::units::PageCount::new(TABLE);
+    let (server, folder) = (Server::with(&settings), Folder::new("half"));
+    let large = |name: &str, pages: u64| {
+        let path = folder.file(name, &[]);
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(pages * 4_096)
+            .unwrap();
+        path
+    };
+    let open_as = |user: u32, path: &Path| {
+        let source = server.shared.identify(fs::File::open(path).unwrap().into(), 0).unwrap();
+        let opened = server
+            .shared
+            .engine()
+            .open_file(&source, Regime::Conserve, "a file", user);
+        opened.map(|opened| opened.object)
+    };
+    let first = open_as(0, &large("first", FIRST)).unwrap();
+    assert!(open_as(0, &large("too large", u64::from(TABLE) / 2 - FIRST + 1)).is_err());
+    let shortages = server.shared.view().unwrap().shortages;
+    assert!(shortages.iter().any(|text| text.contains("(1 times)")), "{shortages:?}");
+    // Another user has a part of that half, and what nobody uses gives way.
+    let fits = large("fits", u64::from(TABLE) / 2 - FIRST);
+    assert!(open_as(1_000, &large("a user's", u64::from(TABLE) * 2 / 5)).is_err());
+    let second = open_as(0, &fits).unwrap();
+    server.shared.engine().close_object(second);
+    assert_eq!(objects(&server), [first, second]);
+    open_as(0, &large("instead", 100)).unwrap();
+    assert_eq!(objects(&server).len(), 2);
+    server.check();
+}
+
 #[test]
 fn few_are_kept_and_none_of_them_in_anybodys_way() {
     let mut settings = Settings::new(freehold_core::units::FrameCount::new(256));

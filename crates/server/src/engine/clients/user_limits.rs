@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::clients::programs::Programs;
 use crate::engine::keys::{ClientId, ClientRole, TaskKey};
 use crate::share::Share;
+use freehold_core::limits::ObjectKind;
 use freehold_core::units::FrameCount;
 use std::collections::BTreeMap;
 
@@ -15,6 +16,10 @@ use std::collections::BTreeMap;
 const SPARE: u64 = 4;
 /// While no more than one in so many places are taken everybody finds one.
 const FEW: usize = 8;
+
+/// Of the pages that there are, and of a user's, one in so many may be files': whatever programs map, there is room for
+/// private memory.
+const FILE_SHARE: u32 = 2;
 
 /// What users have of one table.
 type Uses = BTreeMap<u32, u64>;
@@ -101,6 +106,26 @@ impl Engine {
         let all = sum(objects().map(|object| (object.payer, u64::from(object.pages))));
         self.allows(uid, 1, self.objects.len() as u64, each)
             && self.allows(uid, pages.into(), self.clients.user_limits.pages.into(), all)
+    }
+
+    /// Whether files may have so many pages more.
+    pub(in crate::engine) fn has_room_for_file(&self, pages: u32) -> bool {
+        self.objects.file_pages().saturating_add(pages) <= self.clients.user_limits.pages / FILE_SHARE
+    }
+
+    /// Whether a user's files may have so many pages more. O(objects).
+    pub(in crate::engine) fn may_have_file(&self, uid: u32, pages: u32) -> bool {
+        if self.is_exempt(uid) {
+            return true;
+        }
+        let files = self
+            .objects
+            .iter()
+            .flatten()
+            .filter(|object| object.kind() == ObjectKind::File);
+        let all = sum(files.map(|object| (object.payer, u64::from(object.pages))));
+        let size = self.clients.user_limits.pages / FILE_SHARE;
+        self.allows(uid, pages.into(), size.into(), all)
     }
 
     /// About how many pages of objects a client's user may yet have, and of how many in all. O(clients).

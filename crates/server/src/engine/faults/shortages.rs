@@ -8,6 +8,11 @@ use crate::engine::orders::{About, Outstanding};
 use crate::error::EngineError;
 use freehold_protocol::channel::{Action, Shortage};
 
+/// Of files that found no room in the tables.
+const FILES: &str = "a file that a program maps is left to the kernel, outside every reservation: files may have half \
+                     of the memory server's tables, and a larger pool has room for more (--pool, of a server of its own \
+                     --reserve)";
+
 /// Why private memory cannot be booked, for the program's user.
 pub(in crate::engine) fn shortage_of(error: &EngineError) -> Shortage {
     match error {
@@ -75,7 +80,10 @@ impl Engine {
     pub(in crate::engine) fn shortages(&self) -> Vec<String> {
         let all = Shortage::ALL.iter().zip(&self.journal.tally.shortages);
         let all = all.filter(|(_, times)| **times > 0);
-        all.map(|(shortage, times)| format!("{} ({times} times)", shortage.text()))
+        let all = all.map(|(shortage, times)| (shortage.text(), *times));
+        let files = Some((FILES, self.objects.files_left_out)).filter(|(_, times)| *times > 0);
+        all.chain(files)
+            .map(|(text, times)| format!("{text} ({times} times)"))
             .collect()
     }
 }

@@ -38,6 +38,10 @@ pub(super) struct Objects {
     rows: Vec<Option<Object>>,
     regions: BTreeMap<(u32, String), ObjectId>,
     files: BTreeMap<Identity, ObjectId>,
+    /// Pages of files.
+    file_pages: u32,
+    /// Files that found no room, each time that one was to be mapped.
+    pub(super) files_left_out: u64,
     /// Which of the store's records are whose.
     records: StoreRanges,
     /// Files that nobody uses.
@@ -55,6 +59,8 @@ impl Objects {
             rows: (0..settings.tables.objects).map(|_| None).collect(),
             regions: BTreeMap::new(),
             files: BTreeMap::new(),
+            file_pages: 0,
+            files_left_out: 0,
             records: StoreRanges::new(settings.pages.get()),
             idle_files: IdleFiles::new(settings.pages.get()),
             file_memory: FileMemory::new(),
@@ -64,6 +70,11 @@ impl Objects {
     /// About how many pages more there can be.
     pub(super) fn pages_left(&self) -> u32 {
         self.records.left()
+    }
+
+    /// Pages of files.
+    pub(super) fn file_pages(&self) -> u32 {
+        self.file_pages
     }
 
     /// Which of the store's records are whose.
@@ -108,6 +119,9 @@ impl Objects {
     pub(super) fn take(&mut self, id: ObjectId) -> Option<Object> {
         let object = self.rows.get_mut(id.index())?.take_if(|object| object.id == id)?;
         self.records.give_back(object.record, object.pages);
+        if matches!(object.content, Content::File { .. }) {
+            self.file_pages = self.file_pages.saturating_sub(object.pages);
+        }
         Some(object)
     }
 }
@@ -184,6 +198,7 @@ impl Engine {
             what: "the file",
             why: "it is too long",
         })?;
+        self.make_room_for_file(pages.get(), user)?;
         let memory = self.back(pages.get(), |objects| objects.file_memory.create(path, pages))?;
         let content = Content::File {
             memory,
@@ -196,10 +211,24 @@ impl Engine {
         let object = self.make_object(ObjectKind::File, pages, regime, content, user)?;
         self.note_changed(&identity);
         self.objects.files.insert(identity, object);
+        self.objects.file_pages += pages.get();
         if let Some(row) = self.object_mut(object) {
             path.clone_into(&mut row.name);
         }
         Ok(object)
+    }
+
+    /// A file that finds no room is left to the kernel.
+    fn make_room_for_file(&mut self, pages: u32, user: u32) -> Result<(), EngineError> {
+        let mut has_room = self.may_have_file(user, pages);
+        while has_room && !self.has_room_for_file(pages) {
+            has_room = self.make_room();
+        }
+        if has_room {
+            return Ok(());
+        }
+        self.objects.files_left_out += 1;
+        Err(EngineError::Limit { what: "pages of files" })
     }
 
     /// Another state of the same file is there already: it has changed under its users.
