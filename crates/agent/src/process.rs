@@ -55,8 +55,6 @@ pub(crate) struct Process {
     pub(crate) fork: Fork,
     /// 1 for each slot that a program is being begun with: see [`crate::programs`].
     pub(crate) slots: [AtomicU32; SLOTS],
-    /// Bytes of mappings left unmanaged after the start, by reason.
-    pub(crate) unmanaged: [AtomicU64; 3],
 }
 
 /// A request to the agent thread: see [`crate::threads::mailbox`].

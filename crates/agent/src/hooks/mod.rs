@@ -193,8 +193,7 @@ pub(crate) fn client_process() -> Option<&'static Process> {
     process::process().filter(|process| !filters::is_there() && is_client(process))
 }
 
-/// Has the server manage new memory, of whole pages: whether it does. Where it cannot, the memory stays the kernel's,
-/// and is counted.
+/// Has the server manage new memory, of whole pages: whether it does. Where it cannot, the memory stays the kernel's.
 pub(crate) fn manage(start: usize, length: usize) -> bool {
     const NO_HUGE_PAGE: usize = 15;
     let Some(process) = process::process() else {
@@ -209,8 +208,6 @@ pub(crate) fn manage(start: usize, length: usize) -> bool {
     // The agent thread has the descriptor; the program's own table has nothing of this library's.
     let done = mailbox::ask(process, mailbox::REGISTER, [start, length], || ());
     if !done {
-        let [private, ..] = &process.unmanaged;
-        private.fetch_add(length as u64, Ordering::Relaxed);
         wait_for_moves();
     }
     done

@@ -14,7 +14,7 @@ use crate::client::connection::{Connection, ConnectionError, Outgoing};
 use crate::client::settings::SETTINGS;
 use crate::client::userfault;
 use crate::hooks::patch::PATCHED;
-use crate::process::{PAGE, Process};
+use crate::process::PAGE;
 use crate::report;
 use crate::sys::maps::{self, Line};
 use crate::sys::{self, FileId};
@@ -93,7 +93,7 @@ const NO_FILE: File = File {
 /// Serves what the client's table names and is not served yet. What cannot be served stays as it is, and is counted.
 /// `meanwhile` carries out the server's orders: it is called while pages to be locked are brought in, for which others
 /// may have to leave.
-pub(crate) fn serve(client: &Client, process: &Process, session: &mut Connection, meanwhile: &mut dyn FnMut()) {
+pub(crate) fn serve(client: &Client, session: &mut Connection, meanwhile: &mut dyn FnMut()) {
     let mut round = Round {
         files: [NO_FILE; FILES],
         count: 0,
@@ -103,11 +103,11 @@ pub(crate) fn serve(client: &Client, process: &Process, session: &mut Connection
     maps::for_each(is_whole, |line| {
         round.look(client, line);
         if round.count == FILES {
-            round.serve(client, process, session, meanwhile);
+            round.serve(client, session, meanwhile);
         }
     });
     round.end_file(client);
-    round.serve(client, process, session, meanwhile);
+    round.serve(client, session, meanwhile);
 }
 
 /// Files that are served together.
@@ -146,14 +146,14 @@ impl Round {
         }
     }
 
-    fn serve(&mut self, client: &Client, process: &Process, session: &mut Connection, meanwhile: &mut dyn FnMut()) {
+    fn serve(&mut self, client: &Client, session: &mut Connection, meanwhile: &mut dyn FnMut()) {
         let files = self.files.get_mut(..self.count).unwrap_or_default();
         self.count = 0;
         open(client, files, session);
         // Only now: answers come in the order of the requests, so all announcements' must have been read.
         for file in files.iter_mut() {
             map(client, file, session);
-            finish(process, file);
+            finish(file);
         }
         for file in files.iter().filter(|file| file.mapped > 0) {
             let path = file.path.get(..file.path_length).unwrap_or_default();
@@ -381,14 +381,8 @@ fn announcement(client: &Client, piece: Piece) -> Request<'static> {
     }
 }
 
-/// Counts what is not served, and closes what is not needed any more.
-fn finish(process: &Process, file: &File) {
-    if file.mapped == 0 {
-        let parts = file.ranges.get(..file.count).unwrap_or_default();
-        let bytes: usize = parts.iter().map(|part| part.end - part.start).sum();
-        let [_, text, _] = &process.unmanaged;
-        text.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
+/// Closes what is not needed any more.
+fn finish(file: &File) {
     sys::close(file.fd);
     sys::close(file.memory);
 }

@@ -168,7 +168,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Connection, meanwhil
             true
         }
         TEXT => {
-            text::serve(client, process, session, meanwhile);
+            text::serve(client, session, meanwhile);
             threads::rise(client);
             true
         }

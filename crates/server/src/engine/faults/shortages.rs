@@ -9,9 +9,9 @@ use crate::error::EngineError;
 use freehold_protocol::channel::{Action, Shortage};
 
 /// Of files that found no room in the tables.
-const FILES: &str = "a file that a program maps is left to the kernel, outside every reservation: files may have half \
-                     of the memory server's tables, and a larger pool has room for more (--pool, of a server of its own \
-                     --reserve)";
+const FILES: &str = "a file that a program maps is left to the kernel, outside every reservation: files may have \
+                     half of the memory server's tables, and a larger pool has room for more (--pool, of a server \
+                     of its own --reserve)";
 
 /// Why private memory cannot be booked, for the program's user.
 pub(in crate::engine) fn shortage_of(error: &EngineError) -> Shortage {
