@@ -222,7 +222,7 @@ fn work(channel: &Channel, table: &Table, read: &mut Position, written: &mut Pos
         let outcome = match order.action {
             Action::Zap => table.zap(order.address, order.pages),
             // A library's memory is all in objects of the server.
-            Action::Surrender | Action::Drop | Action::Tell => Outcome::Refused,
+            Action::Surrender | Action::Drop | Action::Tell | Action::Charge => Outcome::Refused,
         };
         let sequence = order.sequence;
         // There are never more answers than orders, and the rings are equally long.

@@ -4,14 +4,10 @@
 //! A limit counts what is in use under it except the page cache, which the kernel drops first. What cannot be read
 //! limits nothing.
 
+use crate::memory_cgroups::{Files, MemoryCgroups, read};
 use std::fmt;
-use std::fs;
-use std::io::Read;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Bytes for which there is room at first: more than most of the files have.
-const READ: usize = 8192;
 
 /// From one look whether memory comes back to the next.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,25 +36,6 @@ impl fmt::Display for MemoryLimit {
         }
     }
 }
-
-/// The files in which one version of cgroups says something.
-struct Files {
-    limit: &'static str,
-    usage: &'static str,
-    /// Rows of `memory.stat` that count page cache.
-    cache: [&'static str; 2],
-}
-
-const VERSION_1: Files = Files {
-    limit: "memory.limit_in_bytes",
-    usage: "memory.usage_in_bytes",
-    cache: ["total_inactive_file", "total_active_file"],
-};
-const VERSION_2: Files = Files {
-    limit: "memory.max",
-    usage: "memory.current",
-    cache: ["inactive_file", "active_file"],
-};
 
 /// The bytes that are available to this process now, and what limits them. None where nothing is said.
 #[must_use]
@@ -101,13 +78,6 @@ fn available(root: &Path) -> Option<(u64, MemoryLimit)> {
     all.min_by_key(|(bytes, _)| *bytes)
 }
 
-/// What a file holds. Most of those here are made by the kernel for each read, so that few reads are to do.
-fn read(path: &Path) -> Option<String> {
-    let mut text = String::with_capacity(READ);
-    fs::File::open(path).ok()?.read_to_string(&mut text).ok()?;
-    Some(text)
-}
-
 /// Bytes of a row of `/proc/meminfo`.
 fn meminfo(text: &str, row: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(row))?;
@@ -118,24 +88,12 @@ fn meminfo(text: &str, row: &str) -> Option<u64> {
 /// less than the machine's `total` is none: it leaves no less than the machine has available.
 fn cgroups(root: &Path, total: u64) -> Vec<(u64, MemoryLimit)> {
     let own = read(&root.join("proc/self/cgroup")).unwrap_or_default();
-    let mounts = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
-    let mut found = Vec::new();
-    for mount in mounts.lines().filter_map(Mount::parse) {
-        let Some(group) = own.lines().find_map(|line| mount.group(line)) else {
-            continue;
-        };
-        let top = root.join(mount.point.trim_start_matches('/'));
-        let mut directory = top.join(group);
-        loop {
-            if let Some(bytes) = left(&directory, &mount.files, total) {
-                found.push((bytes, MemoryLimit::Cgroup(directory.clone())));
-            }
-            if directory == top || !directory.pop() {
-                break;
-            }
-        }
-    }
-    found
+    let groups = MemoryCgroups::seen_from(root).of(&own);
+    let left = |(directory, files): (PathBuf, &Files)| {
+        let bytes = left(&directory, files, total)?;
+        Some((bytes, MemoryLimit::Cgroup(directory)))
+    };
+    groups.into_iter().filter_map(left).collect()
 }
 
 /// What a cgroup leaves of its limit, in bytes; none without a limit.
@@ -151,45 +109,6 @@ fn left(directory: &Path, files: &Files, total: u64) -> Option<u64> {
     };
     let cache: u64 = stat.lines().filter_map(cached).sum();
     Some(limit.saturating_sub(usage.saturating_sub(cache)))
-}
-
-/// Where memory cgroups are mounted.
-struct Mount<'a> {
-    /// The cgroup that is mounted there.
-    group: &'a str,
-    point: &'a str,
-    files: Files,
-}
-
-impl<'a> Mount<'a> {
-    /// From a line of mountinfo; none if no memory cgroups are mounted there.
-    fn parse(line: &'a str) -> Option<Self> {
-        let (place, system) = line.split_once(" - ")?;
-        let mut place = place.split(' ').skip(3);
-        let (group, point) = (place.next()?, place.next()?);
-        let mut system = system.split(' ');
-        let files = match system.next()? {
-            "cgroup2" => VERSION_2,
-            "cgroup" if system.nth(1)?.split(',').any(|option| option == "memory") => VERSION_1,
-            _ => return None,
-        };
-        Some(Self { group, point, files })
-    }
-
-    /// The directory below the mount point for a line of this process's cgroups; none if it is of another hierarchy.
-    fn group(&self, line: &'a str) -> Option<&'a Path> {
-        let mut fields = line.splitn(3, ':');
-        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let mine = if self.files.limit == VERSION_2.limit {
-            number == "0" && controllers.is_empty()
-        } else {
-            controllers.split(',').any(|controller| controller == "memory")
-        };
-        // Of a group outside of what is mounted here, the mount point is the nearest that can be seen.
-        let below = Path::new(path).strip_prefix(self.group).unwrap_or(Path::new(""));
-        let seen = !below.components().any(|part| part == Component::ParentDir);
-        mine.then_some(if seen { below } else { Path::new("") })
-    }
 }
 
 #[cfg(test)]

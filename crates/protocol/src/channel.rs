@@ -34,7 +34,13 @@ pub enum Action {
     /// Say on the program's standard error what it cannot be given: `slot` is the number of a [`Shortage`]. An error
     /// for the thread at `address`, or the end of the program, follows the answer.
     Tell,
+    /// Take [`CHARGED`] pages of its own and give them back. So the kernel makes room below the limit of the process's
+    /// memory cgroup while a thread of the process waits, and not while the server does.
+    Charge,
 }
+
+/// Pages for which a process makes room at a time.
+pub const CHARGED: usize = 64;
 
 impl Action {
     /// Whether it takes a private page out.
@@ -177,6 +183,7 @@ impl Word3 for Order {
             Action::Surrender => 2,
             Action::Drop => 3,
             Action::Tell => 4,
+            Action::Charge => 5,
         };
         let first = u64::from(self.sequence) << 32 | action;
         [first, u64::from(self.pages) << 32 | u64::from(self.slot), self.address]
@@ -188,6 +195,7 @@ impl Word3 for Order {
             2 => Action::Surrender,
             3 => Action::Drop,
             4 => Action::Tell,
+            5 => Action::Charge,
             _ => return None,
         };
         let [_, _, address] = words;

@@ -5,6 +5,7 @@ mod support;
 
 use freehold_core::limits::PageRange as Pages;
 use freehold_core::units::{PageCount, PageIndex};
+use freehold_linux::charge::ChargeLimits;
 use freehold_linux::memory::{Access, ChannelMapping, Memfd, ServedMapping, SharedMapping};
 use freehold_linux::userfault::{Features, Modes, Userfault};
 use freehold_server::{ClientId, ClientRole, Handover, MapRequest, NewClient, ObjectKey};
@@ -50,6 +51,7 @@ impl Hostile {
             pidfd: rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty()).unwrap(),
             name: "hostile".to_owned(),
             agent_thread: 0,
+            limits: ChargeLimits::default(),
             private: another().filter(|_| role == ClientRole::Program),
             shared: another(),
         };

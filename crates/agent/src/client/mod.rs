@@ -10,7 +10,7 @@ pub(super) mod userfault;
 
 use core::sync::atomic::AtomicUsize;
 
-use freehold_protocol::channel::Channel;
+use freehold_protocol::channel::{CHARGED, Channel};
 
 use crate::filters::own_calls::{INSTRUCTIONS, Instruction};
 use crate::hooks::patch::PATCHED;
@@ -124,7 +124,8 @@ const TABLE: usize = 4 * PAGE;
 /// What `window_of` and `filter` are in.
 const WINDOW: usize = PAGE;
 const FILTER: usize = INSTRUCTIONS * size_of::<Instruction>();
-const WORK: usize = TABLE + WATCHER_STACK + AGENT_STACK + STAGED * PAGE + WINDOW + FILTER;
+const CHARGE: usize = CHARGED * PAGE;
+const WORK: usize = TABLE + WATCHER_STACK + AGENT_STACK + STAGED * PAGE + WINDOW + CHARGE + FILTER;
 
 impl Client {
     /// Whether the userfaultfds of its memory are its own too. Of a child that has them what holds its memory says no
@@ -187,6 +188,11 @@ impl Client {
         Self::staging_of(address) + STAGED * PAGE
     }
 
+    /// Pages that the agent thread takes and gives back, to make room for others.
+    pub(crate) fn charged(&self) -> usize {
+        Self::window_of(core::ptr::from_ref(self).expose_provenance()) + WINDOW
+    }
+
     /// Where a filter of system calls is written down for the kernel.
     ///
     /// # Safety
@@ -196,7 +202,7 @@ impl Client {
         reason = "the room is none of the table's, and the caller's alone"
     )]
     pub(crate) unsafe fn filter(&self) -> &mut [Instruction; INSTRUCTIONS] {
-        let room = Self::window_of(core::ptr::from_ref(self).expose_provenance()) + WINDOW;
+        let room = self.charged() + CHARGE;
         // SAFETY: a part of the client's memory, for good; any content is valid; the caller's word.
         unsafe { &mut *core::ptr::with_exposed_provenance_mut(room) }
     }

@@ -15,6 +15,7 @@ use crate::threads;
 use crate::threads::mailbox;
 use crate::{report, sys};
 
+mod charge;
 mod copy;
 mod drop;
 pub(super) mod move_guard;
@@ -114,6 +115,7 @@ impl Agent {
             match order.action {
                 Action::Zap => *outcome = zap::zap(self.client, order),
                 Action::Tell => *outcome = tell(order),
+                Action::Charge => *outcome = charge::charge(self.client),
                 Action::Surrender | Action::Drop => {}
             }
         }

@@ -8,6 +8,7 @@ use crate::control::reply::{Reply, Waiting};
 use crate::control::strangers::Unmanaged;
 use crate::engine::{ClientId, ClientRole, NewClient};
 use crate::quota::Rights;
+use freehold_linux::charge::ChargeLimits;
 use freehold_protocol::message::{Refusal, Request, Role, Stranger};
 use rustix::fd::OwnedFd;
 
@@ -237,6 +238,7 @@ impl Session {
             pidfd,
             name: name.to_owned(),
             agent_thread,
+            limits: ChargeLimits::of(self.peer.pid),
             private,
             shared,
         };

@@ -257,6 +257,7 @@ impl Engine {
     pub(super) fn answered(&mut self, id: ClientId, order: Outstanding, outcome: Outcome) {
         match order.about {
             About::Shared | About::Loss(_) => {}
+            About::Room => self.room_made(id, outcome),
             About::Private { page, slot, follow } => {
                 self.surrendered(id, page, slot, follow, outcome);
                 let dropped = self

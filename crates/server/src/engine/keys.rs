@@ -2,6 +2,7 @@
 
 use freehold_core::id::{ObjectId, PinnedPoolId, ReservationId};
 use freehold_core::limits::{PageRange, Regime};
+use freehold_linux::charge::ChargeLimits;
 use rustix::fd::OwnedFd;
 
 macro_rules! key {
@@ -82,6 +83,8 @@ pub struct NewClient {
     pub name: String,
     /// The thread that answers the channel.
     pub agent_thread: u32,
+    /// What its memory cgroups allow it.
+    pub limits: ChargeLimits,
     /// The userfaultfd of its private memory; programs only.
     pub private: Option<OwnedFd>,
     /// The userfaultfd of shared objects.

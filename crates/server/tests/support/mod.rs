@@ -10,6 +10,7 @@ use freehold_core::limits::{PageRange, Regime, ReservationKind, ReservationSpec}
 use freehold_core::units::{FrameCount, PageCount, PageIndex};
 use freehold_core::view::TaskCounts;
 use freehold_linux::ThreadId;
+use freehold_linux::charge::ChargeLimits;
 use freehold_linux::socket::PacketSocket;
 use freehold_server::{
     ClientId, ClientRole, Engine, MapKey, MapRequest, NewClient, ObjectKey, Pagers, RegionRequest, Settings, Shared,
@@ -155,6 +156,7 @@ impl Client {
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap(),
             name: main.to_owned(),
             agent_thread: 0,
+            limits: ChargeLimits::default(),
             private: None,
             shared: hello.descriptors.pop(),
         };
@@ -181,6 +183,15 @@ impl Client {
 
     /// Starts a program whose user is said to be this one.
     pub(crate) fn program_of(server: &Server, uid: u32) -> Result<Self, freehold_server::EngineError> {
+        Self::program_in(server, uid, ChargeLimits::default())
+    }
+
+    /// Starts a program whose memory cgroup has limits.
+    pub(crate) fn program_in(
+        server: &Server,
+        uid: u32,
+        limits: ChargeLimits,
+    ) -> Result<Self, freehold_server::EngineError> {
         let (mine, its) = PacketSocket::pair().unwrap();
         let mut process = Command::new(program_file())
             .stdin(Stdio::from(OwnedFd::from(its)))
@@ -197,6 +208,7 @@ impl Client {
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap(),
             name: "program".to_owned(),
             agent_thread: u32::from_le_bytes(buffer),
+            limits,
             private: hello.descriptors.pop(),
             shared,
         };

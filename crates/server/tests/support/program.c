@@ -91,7 +91,7 @@ static int obey(uint64_t first, uint64_t second, uint64_t address, int *used)
 {
     static const unsigned char zeros[PAGE];
     uint32_t action = (uint32_t)first, pages = second >> 32, slot = (uint32_t)second;
-    if (action == 4) return 1;
+    if (action >= 4) return 1;
     if (action == 1) return madvise((void *)address, pages * PAGE, MADV_DONTNEED) ? 5 : 1;
     unsigned char *to = staging + (*used)++ * PAGE;
     int outcome = move_out(address, to, action == 3);

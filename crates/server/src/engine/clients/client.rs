@@ -13,6 +13,7 @@ use crate::engine::private_memory::PrivateMemory;
 use crate::engine::private_memory::transfer_memory::TransferMemory;
 use crate::engine::spaces::Segment;
 use crate::times::Times;
+use freehold_linux::charge::ChargeLimits;
 use freehold_linux::process::send_to_thread;
 use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
@@ -29,6 +30,8 @@ pub(crate) struct Process {
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) name: String,
     pub(crate) agent_thread: u32,
+    /// What its memory cgroups allow it.
+    pub(crate) limits: ChargeLimits,
 }
 
 impl Process {
@@ -41,6 +44,7 @@ impl Process {
             pidfd: None,
             name,
             agent_thread: 0,
+            limits: ChargeLimits::default(),
         }
     }
 
@@ -93,6 +97,8 @@ pub(crate) struct Standing {
     pub(crate) refusing: u64,
     /// It was stopped for good.
     pub(crate) frozen: bool,
+    /// It is making room below the limit of its memory cgroup.
+    pub(crate) charging: bool,
 }
 
 /// A client.

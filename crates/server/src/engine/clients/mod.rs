@@ -131,6 +131,7 @@ impl Engine {
             pidfd: Some(client.pidfd),
             name: client.name,
             agent_thread: client.agent_thread,
+            limits: client.limits,
         };
         let made = self.clients.insert(|index, generation| Client {
             userfaults: Userfaults { shared, private },

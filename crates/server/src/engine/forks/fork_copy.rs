@@ -122,6 +122,10 @@ impl Engine {
 
     /// Copies a page of the transfer memory to a child; false where that cannot be yet.
     fn give_slot(&mut self, fork_child: ClientId, fork_copy: &ForkCopy, slot: u32) -> bool {
+        if !self.finds_room(fork_child) {
+            self.fork_children.stopped = true;
+            return false;
+        }
         let from = PageRange::single(slot as usize);
         let Some(client) = self.client(fork_child) else {
             return true;
@@ -194,6 +198,7 @@ impl Engine {
         (fork_child, object, page): (ClientId, ObjectId, u32),
         read: Option<PageLease>,
     ) {
+        let has_room = self.finds_room(fork_child);
         let Some(client) = self.client_mut(fork_child) else {
             return;
         };
@@ -202,6 +207,11 @@ impl Engine {
         };
         let mut given = true;
         match (read, client.userfaults.private.as_ref(), page_range(fork_copy.address)) {
+            (Some(loan), Some(_), Some(_)) if !has_room => {
+                self.fork_children.stopped = true;
+                self.give_back(loan);
+                given = false;
+            }
             (Some(loan), Some(userfault), Some(range)) => {
                 let result = userfault.copy(range.start(), loan.bytes(), false);
                 given = self.is_given(fork_child, result);

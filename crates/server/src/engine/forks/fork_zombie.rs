@@ -55,7 +55,7 @@ impl Engine {
         let Some(client) = self.client(id) else { return };
         let lost = client.outbox.outstanding().filter_map(|order| match order.about {
             About::Private { page, .. } => Some((page.object(), page.page().get())),
-            About::Shared | About::Error(..) | About::Death(_) | About::Loss(_) => None,
+            About::Shared | About::Error(..) | About::Death(_) | About::Loss(_) | About::Room => None,
         });
         for (object, page) in lost.collect::<Vec<_>>() {
             self.lose(id, object, page);

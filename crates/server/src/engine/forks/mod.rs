@@ -289,6 +289,10 @@ impl Engine {
         if known || !(its_own || unconnected) {
             return false;
         }
+        if !fault.protected && !self.finds_room(fault.client) {
+            self.defer(*fault);
+            return true;
+        }
         match self.map_zeros(fault) {
             Installed::Later => self.defer(*fault),
             _ if fault.protected => {}

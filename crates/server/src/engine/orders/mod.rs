@@ -59,6 +59,8 @@ pub(crate) enum About {
     Death(Shortage),
     /// A page is lost, for whoever touches it later.
     Loss(Shortage),
+    /// Room below the limit of the process's memory cgroup: pages are mapped when there is some.
+    Room,
 }
 
 /// An order that is not answered yet.

@@ -118,7 +118,8 @@ impl Engine {
             return false;
         };
         let address = self.address_of(near.object, page);
-        let Some(address) = address.filter(|at| !client.outbox.takes_from(*at)) else {
+        let can_be = |at: &u64| !client.outbox.takes_from(*at) && self.has_room_for(near.client, 1);
+        let Some(address) = address.filter(can_be) else {
             return false;
         };
         let (Some(userfault), Ok(address)) = (client.userfault(Which::Private), usize::try_from(address)) else {

@@ -363,7 +363,8 @@ impl Engine {
             return Some((wanted, continue_pages(userfault, start, wanted)));
         }
         let wanted = client.outbox.left_alone(start, wanted);
-        let userfault = client.userfault(Which::Private).filter(|_| wanted > 0)?;
+        let can_be = wanted > 0 && self.has_room_for(near.client, wanted);
+        let userfault = client.userfault(Which::Private).filter(|_| can_be)?;
         let protect = protection == Protection::ReadOnly;
         Some((wanted, self.copy_zeros(userfault, start, wanted, protect)))
     }

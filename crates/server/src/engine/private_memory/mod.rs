@@ -5,6 +5,7 @@
 
 pub(super) mod booked;
 pub(super) mod booking;
+mod charging;
 mod client_memory;
 mod eviction;
 pub(super) mod lending;
@@ -149,6 +150,11 @@ impl Engine {
         }
         self.give_before(fault.client, page.object(), page.page().get());
         if self.is_owed(fault.client, page.object(), page.page().get()) {
+            self.end_fault(name, fault, Installed::Later);
+            return;
+        }
+        let is_there = place == Where::Client && fault.protected;
+        if !is_there && !self.finds_room(fault.client) {
             self.end_fault(name, fault, Installed::Later);
             return;
         }

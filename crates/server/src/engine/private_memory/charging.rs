@@ -1,0 +1,65 @@
+//! Room below the limit of a client's memory cgroup.
+//!
+//! A page that is copied into a client's address space is charged to the client's memory cgroup. Where that is at its
+//! limit the kernel has the thread that copies take pages back, or end a process and wait for its memory. That thread
+//! has the engine, and everybody would wait with it (`freehold_linux::charge`). So the limit is looked at before each
+//! copy, and where little is left the client's own agent makes room, while only the client waits.
+
+use crate::engine::Engine;
+use crate::engine::clients::Client;
+use crate::engine::keys::{ClientId, ClientRole};
+use crate::engine::orders::{About, Outstanding};
+use freehold_protocol::channel::{Action, CHARGED, Outcome};
+
+/// Pages that are left beside those to be copied: others of the group take some at the same time.
+const SPARE: u64 = 16;
+
+impl Engine {
+    /// Whether so many pages can be copied into a client's address space without a wait for its memory cgroup. Where
+    /// nobody could make room this is not asked.
+    pub(in crate::engine) fn has_room_for(&self, id: ClientId, pages: usize) -> bool {
+        let limits = self.maker_of_room(id).map(|maker| &maker.process.limits);
+        limits.is_none_or(|limits| limits.are_none() || limits.left() >= (SPARE + pages as u64) * crate::PAGE)
+    }
+
+    /// Whose agent makes room for a client: its own, or that of its parent until it is connected, in the same cgroup.
+    fn maker_of_room(&self, id: ClientId) -> Option<&Client> {
+        let client = self.client(id)?;
+        let able = |client: &&Client| client.process.role == ClientRole::Program && client.has_agent();
+        let parent = || self.client(client.family.from?);
+        Some(client).filter(able).or_else(parent).filter(able)
+    }
+
+    /// As [`has_room_for`](Self::has_room_for) one page; where there is none the client's agent makes some.
+    pub(in crate::engine) fn finds_room(&mut self, id: ClientId) -> bool {
+        let has_room = self.has_room_for(id, 1);
+        let since = self.step.now;
+        let maker = self.maker_of_room(id).filter(|_| !has_room).map(|maker| maker.id);
+        if let Some(maker) = maker
+            && let Some(client) = self.client_mut(maker)
+            && !std::mem::replace(&mut client.standing.charging, true)
+        {
+            let about = About::Room;
+            let pages = u32::try_from(CHARGED).unwrap_or(u32::MAX);
+            let order = Outstanding {
+                about,
+                address: 0,
+                since,
+            };
+            client.outbox.order(Action::Charge, pages, order);
+            self.announce_later(maker);
+        }
+        has_room
+    }
+
+    /// A client's agent has made room, or could not: what waits for it is looked at again, or a little later.
+    pub(in crate::engine) fn room_made(&mut self, id: ClientId, outcome: Outcome) {
+        if let Some(client) = self.client_mut(id) {
+            client.standing.charging = false;
+        }
+        if outcome == Outcome::Done {
+            self.make_due(id);
+            self.look_again();
+        }
+    }
+}
