@@ -18,7 +18,11 @@ const NO_LIMIT: u64 = 1 << 62;
 
 /// The limits of the memory cgroups that a process was in when it was asked for.
 #[derive(Debug, Default)]
-pub struct ChargeLimits(Vec<Limited>);
+pub struct ChargeLimits {
+    groups: Vec<Limited>,
+    /// These files' alone, whatever process it is.
+    given: bool,
+}
 
 #[derive(Debug)]
 struct Limited {
@@ -39,19 +43,32 @@ impl ChargeLimits {
             let usage = File::open(directory.join(files.usage)).ok()?;
             Some(Limited { limit, usage })
         };
-        Self(CGROUPS.of(&own).into_iter().filter_map(limited).collect())
+        Self {
+            groups: CGROUPS.of(&own).into_iter().filter_map(limited).collect(),
+            given: false,
+        }
     }
 
-    /// The limit of one group, which these files say.
+    /// The limit of one group, which these files say, for good.
     #[must_use]
     pub fn said_by(limit: File, usage: File) -> Self {
-        Self(vec![Limited { limit, usage }])
+        Self {
+            groups: vec![Limited { limit, usage }],
+            given: true,
+        }
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn are_none(&self) -> bool {
-        self.0.is_empty()
+        self.groups.is_empty()
+    }
+
+    /// Takes those of the process that have been asked for again.
+    pub fn renew(&mut self, limits: Self) {
+        if !self.given {
+            *self = limits;
+        }
     }
 
     /// Bytes that the tightest of them leaves now. Two short reads for each.
@@ -61,7 +78,7 @@ impl ChargeLimits {
             let limit = number(&group.limit)?;
             Some(limit.saturating_sub(number(&group.usage)?))
         };
-        self.0.iter().filter_map(left).min().unwrap_or(u64::MAX)
+        self.groups.iter().filter_map(left).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -92,16 +109,18 @@ mod tests {
                 usage: File::open(of_usage).unwrap(),
             }
         };
-        let limits = ChargeLimits(vec![
-            group("inner", "5000\n", "1000\n"),
-            group("outer", "9000\n", "8000\n"),
-        ]);
+        let mut limits = ChargeLimits {
+            groups: vec![group("inner", "5000\n", "1000\n"), group("outer", "9000\n", "8000\n")],
+            given: false,
+        };
         assert_eq!(limits.left(), 1_000);
         fs::write(path("outer.limit"), "max\n").unwrap();
         assert_eq!(limits.left(), 4_000);
         fs::write(path("inner.usage"), "7000\n").unwrap();
         assert_eq!(limits.left(), 0);
         fs::remove_dir_all(&folder).unwrap();
+        limits.renew(ChargeLimits::default());
+        assert_eq!(limits.left(), u64::MAX);
         assert_eq!(ChargeLimits::default().left(), u64::MAX);
         assert!(ChargeLimits::of(0).are_none());
     }

@@ -24,7 +24,9 @@ fn who_is_at_the_limit_of_its_memory_cgroup_makes_room_and_waits_alone() {
     program.task(Some(server.reserve(64)));
     let memory = program.anonymous(PAGES);
     program.tell(&[client::WRITE, memory, 3, 7], None);
-    server.until("it has been asked again and again", |engine| engine.view().unwrap().orders.sent >= 5);
+    server.until("it has been asked again and again", |engine| {
+        engine.view().unwrap().orders.sent >= 5
+    });
     assert!(!program.answers_within(Duration::ZERO), "there is no room");
 
     let other = Client::program(&server);

@@ -1,7 +1,8 @@
 //! The thread that looks whether the engine goes on.
 
 use crate::engine::is_trusted;
-use crate::shared::Shared;
+use crate::shared::{EngineGuard, Shared};
+use freehold_linux::charge::ChargeLimits;
 use freehold_linux::event::Wakeup;
 use freehold_linux::user_filesystems::UserFilesystems;
 use std::collections::BTreeSet;
@@ -19,6 +20,12 @@ const ALL: u32 = 8;
 /// After so many, and so many again, it is said that nothing helps.
 const HELPLESS: u32 = 40;
 
+/// Where somebody has the engine it is tried again so often, after so long.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(100);
+/// Looks from one at the limits of clients' memory cgroups to the next.
+const LIMITS: u32 = 4;
+
 /// What has been seen.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -31,6 +38,8 @@ pub(crate) struct Watch {
     seen: u32,
     /// Whose clients end when the engine goes on.
     guilty: BTreeSet<u32>,
+    /// Looks since one at limits.
+    since_limits: u32,
 }
 
 impl Watch {
@@ -42,6 +51,7 @@ impl Watch {
             step: 0,
             seen: 0,
             guilty: BTreeSet::new(),
+            since_limits: 0,
         }
     }
 
@@ -71,6 +81,33 @@ impl Watch {
             None => self.seen = 0,
         }
         self.expel();
+        self.since_limits += 1;
+        if self.since_limits >= LIMITS {
+            self.since_limits = 0;
+            self.look_at_limits();
+        }
+    }
+
+    /// The engine, between two steps. Never waits for one step.
+    fn engine_between_steps(&self) -> Option<EngineGuard<'_>> {
+        (0..TRIES).find_map(|_| {
+            let engine = self.shared.engine_if_free();
+            if engine.is_none() {
+                std::thread::sleep(PAUSE);
+            }
+            engine
+        })
+    }
+
+    /// A client may have entered another memory cgroup, or that may have another limit.
+    fn look_at_limits(&self) {
+        let programs = self.engine_between_steps().map(|engine| engine.programs());
+        for (client, pid) in programs.into_iter().flatten() {
+            let limits = ChargeLimits::of(pid);
+            if let Some(mut engine) = self.engine_between_steps() {
+                engine.set_limits(client, limits);
+            }
+        }
     }
 
     /// The same step is still under way.

@@ -14,6 +14,7 @@
 
 use crate::engine::Engine;
 use crate::engine::affinity::affinity_hold::AffinityHold;
+use crate::engine::clients::Process;
 use crate::engine::keys::ClientId;
 use freehold_linux::ThreadId;
 use freehold_linux::sched;
@@ -175,19 +176,12 @@ impl Engine {
     /// Puts the agent thread of a client beside its pager thread, as far as that is allowed.
     pub(in crate::engine) fn place_agent(&self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
-        let (Some(&cpu), agent) = (
-            self.threads.cpus().get(client.affinity.pager),
-            client.process.agent_thread,
-        ) else {
+        let cpu = self.threads.cpus().get(client.affinity.pager);
+        let (Some(&cpu), Some(agent)) = (cpu, agent_of(&client.process)) else {
             return;
         };
-        // Only a thread of that process: the number is the client's word.
-        if whereabouts(client.process.pid, agent).is_none() {
-            return;
-        }
-        let thread = i32::try_from(agent).ok().and_then(ThreadId::from_raw);
         // Where it is refused, by the client's own CPU set for one, the agent is woken from afar.
-        let _ = thread.is_some_and(|thread| sched::pin(thread, cpu).is_ok());
+        let _ = sched::pin(agent, cpu);
     }
 
     fn pager_on(&self, cpu: usize) -> Option<usize> {
@@ -201,6 +195,12 @@ impl Engine {
             .and_then(|placement| self.pager_on(placement.cpu))
             .unwrap_or(0)
     }
+}
+
+/// A client's agent thread: only a thread of that process, for the number is the client's word.
+pub(in crate::engine) fn agent_of(process: &Process) -> Option<ThreadId> {
+    whereabouts(process.pid, process.agent_thread)?;
+    i32::try_from(process.agent_thread).ok().and_then(ThreadId::from_raw)
 }
 
 /// What is known of a thread of a process.

@@ -13,8 +13,10 @@ use crate::engine::private_memory::PrivateMemory;
 use crate::engine::private_memory::transfer_memory::TransferMemory;
 use crate::engine::spaces::Segment;
 use crate::times::Times;
+use freehold_linux::ThreadId;
 use freehold_linux::charge::ChargeLimits;
 use freehold_linux::process::send_to_thread;
+use freehold_linux::sched::Policy;
 use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
@@ -98,7 +100,14 @@ pub(crate) struct Standing {
     /// It was stopped for good.
     pub(crate) frozen: bool,
     /// It is making room below the limit of its memory cgroup.
-    pub(crate) charging: bool,
+    pub(crate) charging: Option<Charging>,
+}
+
+/// A client's agent thread makes room, as an ordinary thread: that may take long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charging {
+    /// The real-time thread that it was, where it was one.
+    pub(crate) lowered: Option<(ThreadId, Policy)>,
 }
 
 /// A client.

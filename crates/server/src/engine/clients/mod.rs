@@ -20,7 +20,7 @@ use crate::engine::table::Table;
 use crate::error::EngineError;
 use crate::settings::{Settings, Unresponsive};
 use crate::user_threads::Work;
-pub(crate) use client::{Client, Process, Userfaults};
+pub(crate) use client::{Charging, Client, Process, Userfaults};
 use freehold_core::fact::Request;
 use freehold_driver::End;
 use freehold_linux::userfault::{Features, Userfault};

@@ -6,9 +6,13 @@
 //! copy, and where little is left the client's own agent makes room, while only the client waits.
 
 use crate::engine::Engine;
-use crate::engine::clients::Client;
+use crate::engine::affinity::pager_affinity::agent_of;
+use crate::engine::clients::{Charging, Client, Process};
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::orders::{About, Outstanding};
+use freehold_linux::ThreadId;
+use freehold_linux::charge::ChargeLimits;
+use freehold_linux::sched::{self, Policy};
 use freehold_protocol::channel::{Action, CHARGED, Outcome};
 
 /// Pages that are left beside those to be copied: others of the group take some at the same time.
@@ -30,6 +34,20 @@ impl Engine {
         Some(client).filter(able).or_else(parent).filter(able)
     }
 
+    /// The programs, and their processes.
+    pub(crate) fn programs(&self) -> Vec<(ClientId, u32)> {
+        let clients = self.clients.iter().map(|(_, client)| client);
+        let programs = clients.filter(|client| client.process.role == ClientRole::Program && client.has_agent());
+        programs.map(|client| (client.id, client.process.pid)).collect()
+    }
+
+    /// What the memory cgroups of a client allow it now.
+    pub(crate) fn set_limits(&mut self, id: ClientId, limits: ChargeLimits) {
+        if let Some(client) = self.client_mut(id) {
+            client.process.limits.renew(limits);
+        }
+    }
+
     /// As [`has_room_for`](Self::has_room_for) one page; where there is none the client's agent makes some.
     pub(in crate::engine) fn finds_room(&mut self, id: ClientId) -> bool {
         let has_room = self.has_room_for(id, 1);
@@ -37,8 +55,11 @@ impl Engine {
         let maker = self.maker_of_room(id).filter(|_| !has_room).map(|maker| maker.id);
         if let Some(maker) = maker
             && let Some(client) = self.client_mut(maker)
-            && !std::mem::replace(&mut client.standing.charging, true)
+            && client.standing.charging.is_none()
         {
+            client.standing.charging = Some(Charging {
+                lowered: lower_agent(&client.process),
+            });
             let about = About::Room;
             let pages = u32::try_from(CHARGED).unwrap_or(u32::MAX);
             let order = Outstanding {
@@ -54,12 +75,23 @@ impl Engine {
 
     /// A client's agent has made room, or could not: what waits for it is looked at again, or a little later.
     pub(in crate::engine) fn room_made(&mut self, id: ClientId, outcome: Outcome) {
-        if let Some(client) = self.client_mut(id) {
-            client.standing.charging = false;
+        let charging = self.client_mut(id).and_then(|client| client.standing.charging.take());
+        if let Some((agent, policy)) = charging.and_then(|charging| charging.lowered) {
+            // It may have ended.
+            let _ = sched::set_policy(agent, policy);
         }
         if outcome == Outcome::Done {
             self.make_due(id);
             self.look_again();
         }
     }
+}
+
+/// Makes a client's agent an ordinary thread, which the kernel lets look for room as long as it likes: what it was.
+fn lower_agent(process: &Process) -> Option<(ThreadId, Policy)> {
+    let agent = agent_of(process)?;
+    let policy = sched::policy(agent).ok()?;
+    let ordinary = Policy::Other { nice: 0 };
+    let lowered = matches!(policy, Policy::Fifo { .. }) && sched::set_policy(agent, ordinary).is_ok();
+    lowered.then_some((agent, policy))
 }
