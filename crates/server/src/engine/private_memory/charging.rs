@@ -48,36 +48,42 @@ impl Engine {
         }
     }
 
-    /// As [`has_room_for`](Self::has_room_for) one page; where there is none the client's agent makes some.
+    /// As [`has_room_for`](Self::has_room_for) one page; where there is none, somebody's agent makes some.
     pub(in crate::engine) fn finds_room(&mut self, id: ClientId) -> bool {
-        let has_room = self.has_room_for(id, 1);
-        let since = self.step.now;
-        let maker = self.maker_of_room(id).filter(|_| !has_room).map(|maker| maker.id);
-        if let Some(maker) = maker
-            && let Some(client) = self.client_mut(maker)
-            && client.standing.charging.is_none()
-        {
-            client.standing.charging = Some(Charging {
-                lowered: lower_agent(&client.process),
-            });
-            let about = About::Room;
-            let pages = u32::try_from(CHARGED).unwrap_or(u32::MAX);
-            let order = Outstanding {
-                about,
-                address: 0,
-                since,
-            };
-            client.outbox.order(Action::Charge, pages, order);
-            self.announce_later(maker);
+        if self.has_room_for(id, 1) {
+            return true;
         }
-        has_room
+        if let Some(maker) = self.maker_of_room(id).map(|maker| maker.id) {
+            self.order_room(maker);
+        }
+        false
+    }
+
+    fn order_room(&mut self, maker: ClientId) {
+        let since = self.step.now;
+        let Some(client) = self.client_mut(maker).filter(|maker| maker.standing.charging.is_none()) else {
+            return;
+        };
+        client.standing.charging = Some(Charging {
+            lowered: lower_agent(&client.process),
+        });
+        let order = Outstanding {
+            about: About::Room,
+            address: 0,
+            since,
+        };
+        client
+            .outbox
+            .order(Action::Charge, u32::try_from(CHARGED).unwrap_or(u32::MAX), order);
+        self.announce_later(maker);
     }
 
     /// A client's agent has made room, or could not: what waits for it is looked at again, or a little later.
     pub(in crate::engine) fn room_made(&mut self, id: ClientId, outcome: Outcome) {
-        let charging = self.client_mut(id).and_then(|client| client.standing.charging.take());
-        if let Some((agent, policy)) = charging.and_then(|charging| charging.lowered) {
-            // It may have ended.
+        let Some(client) = self.client_mut(id) else { return };
+        let lowered = client.standing.charging.take().and_then(|charging| charging.lowered);
+        // Another thread may have its number by now, or be the agent.
+        if let Some((agent, policy)) = lowered.filter(|(agent, _)| agent_of(&client.process) == Some(*agent)) {
             let _ = sched::set_policy(agent, policy);
         }
         if outcome == Outcome::Done {
