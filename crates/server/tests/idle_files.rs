@@ -4,7 +4,7 @@
 mod support;
 
 use freehold_core::limits::Regime;
-use freehold_server::{ObjectKey, Settings};
+use freehold_server::{ClientRole, ObjectKey, Settings};
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::{Server, client};
@@ -41,7 +41,10 @@ impl Drop for Folder {
 fn open(server: &Server, path: &Path, regime: Regime) -> ObjectKey {
     let file = fs::File::open(path).unwrap();
     let source = server.shared.identify(file.into(), 0).unwrap();
-    let opened = server.shared.engine().open_file(&source, regime, "a file", 0);
+    let opened = server
+        .shared
+        .engine()
+        .open_file(&source, regime, "a file", (0, ClientRole::Program));
     opened.unwrap().object
 }
 
@@ -113,7 +116,7 @@ fn files_leave_half_of_the_tables_to_private_memory() {
         let opened = server
             .shared
             .engine()
-            .open_file(&source, Regime::Conserve, "a file", user);
+            .open_file(&source, Regime::Conserve, "a file", (user, ClientRole::Program));
         opened.map(|opened| opened.object)
     };
     let first = open_as(0, &large("first", FIRST)).unwrap();

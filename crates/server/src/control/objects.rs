@@ -44,7 +44,8 @@ impl Session {
         let path = clean(&descriptors::path(&file), PATH);
         let file = registry.shared.identify(file, self.peer.user)?;
         let charge = registry.take(self.peer.user, Kind::Objects, 1)?;
-        let opened = registry.shared.engine().open_file(&file, regime, &path, self.peer.user);
+        let asker = (self.peer.user, self.client_role());
+        let opened = registry.shared.engine().open_file(&file, regime, &path, asker);
         self.keep_object(registry, opened?, charge, false)
     }
 

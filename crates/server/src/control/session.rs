@@ -252,6 +252,15 @@ impl Session {
         })
     }
 
+    /// What kind of client it is.
+    pub(super) fn client_role(&self) -> ClientRole {
+        if self.role == Some(Role::Program) {
+            ClientRole::Program
+        } else {
+            ClientRole::Library
+        }
+    }
+
     /// The process that only programs and libraries have.
     pub(super) fn process(&self) -> Result<ClientId, Refused> {
         let observer = || Refused::new(Refusal::State, "an observer has no memory: say `Hello` as what you are");

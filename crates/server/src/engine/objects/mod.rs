@@ -10,7 +10,7 @@ pub(super) mod source_file;
 pub(super) mod victim_pages;
 
 use crate::engine::Engine;
-use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
+use crate::engine::keys::{ClientRole, ObjectKey, Opened, RegionRequest};
 use crate::engine::objects::file_memory::FileMemory;
 use crate::engine::objects::idle_files::IdleFiles;
 use crate::engine::objects::source_file::SourceFile;
@@ -138,8 +138,9 @@ impl Engine {
             .filter(|object| object.id == id)
     }
 
-    /// Opens the object of a file's content for a user; `path` is only for reports. The answer holds a read-only
-    /// descriptor.
+    /// Opens the object of a file's content for a user's client; `path` is only for reports. The answer holds a
+    /// read-only descriptor. Whatever programs map leaves room for private memory; what libraries ask for is their own
+    /// choice.
     ///
     /// # Errors
     /// [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].
@@ -148,7 +149,7 @@ impl Engine {
         file: &SourceFile,
         regime: Regime,
         path: &str,
-        user: u32,
+        (user, role): (u32, ClientRole),
     ) -> Result<Opened, EngineError> {
         self.step(|engine| {
             let found = engine.objects.files.get(&file.identity()).copied();
@@ -157,7 +158,12 @@ impl Engine {
                     engine.use_again(object, file, user);
                     object
                 }
-                None => engine.make_file(file, regime, (path, user))?,
+                None => {
+                    if role == ClientRole::Program {
+                        engine.make_room_for_file(file, user)?;
+                    }
+                    engine.make_file(file, regime, (path, user))?
+                }
             };
             engine.open(object, true)
         })
@@ -194,11 +200,7 @@ impl Engine {
         (path, user): (&str, u32),
     ) -> Result<ObjectId, EngineError> {
         let identity = source.identity();
-        let pages = ByteLen::new(identity.size).to_pages().ok_or(EngineError::Descriptor {
-            what: "the file",
-            why: "it is too long",
-        })?;
-        self.make_room_for_file(pages.get(), user)?;
+        let pages = pages_of(&identity)?;
         let memory = self.back(pages.get(), |objects| objects.file_memory.create(path, pages))?;
         let content = Content::File {
             memory,
@@ -219,7 +221,8 @@ impl Engine {
     }
 
     /// A file that finds no room is left to the kernel.
-    fn make_room_for_file(&mut self, pages: u32, user: u32) -> Result<(), EngineError> {
+    fn make_room_for_file(&mut self, source: &SourceFile, user: u32) -> Result<(), EngineError> {
+        let pages = pages_of(&source.identity())?.get();
         let mut has_room = self.may_have_file(user, pages);
         while has_room && !self.has_room_for_file(pages) {
             has_room = self.make_room();
@@ -438,6 +441,13 @@ impl Engine {
         }
         self.forget_if_unused(object);
     }
+}
+
+fn pages_of(file: &Identity) -> Result<PageCount, EngineError> {
+    ByteLen::new(file.size).to_pages().ok_or(EngineError::Descriptor {
+        what: "the file",
+        why: "it is too long",
+    })
 }
 
 /// Some objects, for tests: only a core makes them.
