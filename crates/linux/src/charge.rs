@@ -64,11 +64,13 @@ impl ChargeLimits {
         self.groups.is_empty()
     }
 
-    /// Takes those of the process that have been asked for again.
-    pub fn renew(&mut self, limits: Self) {
-        if !self.given {
-            *self = limits;
+    /// Takes those of the process that have been asked for again; what it does not need any more.
+    #[must_use]
+    pub fn renew(&mut self, limits: Self) -> Self {
+        if self.given {
+            return limits;
         }
+        std::mem::replace(self, limits)
     }
 
     /// Bytes that the tightest of them leaves now. Two short reads for each.
@@ -119,7 +121,7 @@ mod tests {
         fs::write(path("inner.usage"), "7000\n").unwrap();
         assert_eq!(limits.left(), 0);
         fs::remove_dir_all(&folder).unwrap();
-        limits.renew(ChargeLimits::default());
+        drop(limits.renew(ChargeLimits::default()));
         assert_eq!(limits.left(), u64::MAX);
         assert_eq!(ChargeLimits::default().left(), u64::MAX);
         assert!(ChargeLimits::of(0).are_none());

@@ -238,7 +238,10 @@ impl Session {
             pidfd,
             name: name.to_owned(),
             agent_thread,
-            limits: ChargeLimits::of(self.peer.pid),
+            limits: match role {
+                ClientRole::Program => ChargeLimits::of(self.peer.pid),
+                ClientRole::Library => ChargeLimits::default(),
+            },
             private,
             shared,
         };

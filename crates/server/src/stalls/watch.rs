@@ -104,9 +104,13 @@ impl Watch {
         let programs = self.engine_between_steps().map(|engine| engine.programs());
         for (client, pid) in programs.into_iter().flatten() {
             let limits = ChargeLimits::of(pid);
-            if let Some(mut engine) = self.engine_between_steps() {
-                engine.set_limits(client, limits);
-            }
+            // Where a step does not end this thread is needed for that.
+            let Some(mut engine) = self.engine_between_steps() else {
+                return;
+            };
+            let old = engine.set_limits(client, limits);
+            drop(engine);
+            drop(old);
         }
     }
 

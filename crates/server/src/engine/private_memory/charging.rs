@@ -41,10 +41,11 @@ impl Engine {
         programs.map(|client| (client.id, client.process.pid)).collect()
     }
 
-    /// What the memory cgroups of a client allow it now.
-    pub(crate) fn set_limits(&mut self, id: ClientId, limits: ChargeLimits) {
-        if let Some(client) = self.client_mut(id) {
-            client.process.limits.renew(limits);
+    /// What the memory cgroups of a client allow it now; what is to be closed, by who has the engine no more.
+    pub(crate) fn set_limits(&mut self, id: ClientId, limits: ChargeLimits) -> ChargeLimits {
+        match self.client_mut(id) {
+            Some(client) => client.process.limits.renew(limits),
+            None => limits,
         }
     }
 
