@@ -125,20 +125,27 @@ impl Desk {
 
 impl Starts {
     fn serve(&self, desk: &Weak<Desk>) {
+        let mut is_short = false;
         while !self.over.load(Ordering::SeqCst) {
             let all = std::mem::take(&mut *self.wanted.lock());
-            let mut refused: Vec<_> = all
-                .into_iter()
-                .filter(|(name, queue)| !self.start(*name, queue, desk))
-                .collect();
-            let wait = if refused.is_empty() { None } else { Some(AGAIN) };
+            let mut refused = Vec::new();
+            for (name, queue) in all {
+                if let Err(error) = self.start(name, &queue, desk) {
+                    if !is_short && refused.is_empty() {
+                        tracing::error!(user = name.0, %error, "no thread for what may wait for a user; trying again");
+                    }
+                    refused.push((name, queue));
+                }
+            }
+            is_short = !refused.is_empty();
+            let wait = is_short.then_some(AGAIN);
             self.wanted.lock().append(&mut refused);
             self.wakeup.wait(wait);
         }
     }
 
-    /// Starts the thread of a user; false where the machine has none.
-    fn start(&self, name: Name, queue: &Arc<Queue>, desk: &Weak<Desk>) -> bool {
+    /// Starts the thread of a user, where the machine has one.
+    fn start(&self, name: Name, queue: &Arc<Queue>, desk: &Weak<Desk>) -> std::io::Result<()> {
         let (user, work) = name;
         let called = match work {
             Work::Closing => format!("closing {user}"),
@@ -146,17 +153,14 @@ impl Starts {
             Work::Holes => format!("holes {user}"),
         };
         let (queue, desk, priority) = (Arc::clone(queue), Weak::clone(desk), self.priority);
-        let started = service::spawn(&called, move || {
+        service::spawn(&called, move || {
             if work == Work::Holes {
                 // Where it is refused, it is late where CPUs are busy: pager threads say so of the same priority.
                 let _ = sched::set_policy(ThreadId::current(), Policy::Fifo { priority });
             }
             queue.work(name, &desk);
-        });
-        if let Err(error) = &started {
-            tracing::error!(user, %error, "no thread for what may wait for a user");
-        }
-        started.is_ok()
+        })
+        .map(drop)
     }
 }
 

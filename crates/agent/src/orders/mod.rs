@@ -12,7 +12,7 @@ use crate::process::{self, PAGE};
 
 use crate::client::connection::Connection;
 use crate::threads;
-use crate::threads::mailbox;
+use crate::threads::{mailbox, watch};
 use crate::{report, sys};
 
 mod charge;
@@ -96,10 +96,18 @@ impl Agent {
                 continue;
             }
             self.channel.asleep.store(1, Ordering::SeqCst);
+            let stands_in = self.client.life.lacks_watcher();
             if self.channel.doorbell.load(Ordering::SeqCst) == seen {
-                sys::futex_wait(&self.channel.doorbell, seen);
+                if stands_in {
+                    sys::futex_wait_awhile(&self.channel.doorbell, seen);
+                } else {
+                    sys::futex_wait(&self.channel.doorbell, seen);
+                }
             }
             self.channel.asleep.store(0, Ordering::SeqCst);
+            if stands_in {
+                watch::stand_in(self.client);
+            }
         }
     }
 

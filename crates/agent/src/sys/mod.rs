@@ -3,7 +3,7 @@
 use crate::process::PAGE;
 use core::arch::asm;
 
-pub(crate) use futex::{futex_wait, futex_wait_awhile_for_agent, futex_wait_for_agent, futex_wake};
+pub(crate) use futex::{futex_wait, futex_wait_awhile, futex_wait_awhile_for_agent, futex_wait_for_agent, futex_wake};
 
 mod futex;
 pub(super) mod maps;

@@ -7,7 +7,6 @@ use crate::client::Client;
 use crate::kernel_paths::core_file;
 use crate::sys;
 use crate::threads::mailbox;
-use crate::threads::watch;
 
 const EXIT_GROUP: usize = 231;
 
@@ -29,24 +28,23 @@ pub(crate) fn end(status: usize) {
     let _ = unsafe { sys::call5(EXIT_GROUP, status >> 8 & 0xFF, 0, 0, 0, 0) };
 }
 
-/// What `wait` would say of the first thread, where it has ended and all others of the program with it. Done under a
-/// filter that binds this thread, too.
-pub(crate) fn status(client: &Client) -> Option<usize> {
+/// What `wait` would say of the first thread, where it has ended and all others of the program with it, and so many of
+/// this library are left. Done under a filter that binds this thread, too.
+pub(crate) fn status(client: &Client, own: u64) -> Option<usize> {
     let mut text = [0_u8; 1024];
     let length = sys::read_at(client.descriptors.stat, &mut text, 0).ok()?;
     let text = text.get(..length)?;
-    is_alone(text).then(|| exit_code(text))?
+    is_alone(text, own).then(|| exit_code(text))?
 }
 
 /// Whether the first thread has ended, and no other is there beside the agent's, by what the kernel says of a process.
 /// The first one counts until all have ended.
-fn is_alone(stat: &[u8]) -> bool {
-    const FEW: u64 = 1 + watch::THREADS;
+fn is_alone(stat: &[u8], own: u64) -> bool {
     let rest = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
     let mut fields = rest.split(|byte| *byte == b' ').skip(1);
     let has_ended = fields.next() == Some(b"Z");
     let threads = fields.nth(16).and_then(|number| core::str::from_utf8(number).ok());
-    has_ended && threads.and_then(|number| number.parse().ok()) == Some(FEW)
+    has_ended && threads.and_then(|number| number.parse().ok()) == Some(1 + own)
 }
 
 /// The last field of what the kernel says of a process.
@@ -64,12 +62,14 @@ mod tests {
         let line = |name: &str, state: &str, threads: u32| {
             format!("7 ({name}) {state} 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 {threads} 0 55 8 9 10\n")
         };
-        assert!(is_alone(line("a", "Z", 3).as_bytes()));
-        assert!(is_alone(line("a) R 3 (", "Z", 3).as_bytes()));
-        assert!(!is_alone(line("a) Z 3", "S", 3).as_bytes()));
-        assert!(!is_alone(line("a", "Z", 4).as_bytes()));
-        assert!(!is_alone(line("a", "S", 3).as_bytes()));
+        assert!(is_alone(line("a", "Z", 3).as_bytes(), 2));
+        assert!(is_alone(line("a", "Z", 2).as_bytes(), 1));
+        assert!(is_alone(line("a) R 3 (", "Z", 3).as_bytes(), 2));
+        assert!(!is_alone(line("a) Z 3", "S", 3).as_bytes(), 2));
+        assert!(!is_alone(line("a", "Z", 4).as_bytes(), 2));
+        assert!(!is_alone(line("a", "Z", 3).as_bytes(), 1));
+        assert!(!is_alone(line("a", "S", 3).as_bytes(), 2));
         assert_eq!(exit_code(line("a", "Z", 3).as_bytes()), Some(10));
-        assert!(!is_alone(b"") && !is_alone(b"7 (a) Z"));
+        assert!(!is_alone(b"", 2) && !is_alone(b"7 (a) Z", 2));
     }
 }

@@ -26,15 +26,15 @@ pub(crate) struct Life {
     go: AtomicU32,
     /// 1 when it has a table of descriptors of its own.
     detached: AtomicU32,
-    /// 1 when it has its class, and no capabilities any more, and the watcher has been started.
+    /// 1 when it has its class, and no capabilities any more, and the watcher has been started, if that could be.
     risen: AtomicU32,
-    /// The watcher's number.
+    /// The watcher's number; 0 where there is none.
     watcher: AtomicU32,
     /// What the watcher hears of its end by, in the agent's table: its number and 1, or 0.
     rouse: AtomicU32,
     /// 1 when both threads are to end, 2 when the agent thread has nothing left to do.
     ending: AtomicU32,
-    /// 1 while the watcher makes calls that a filter of the program's would not let pass.
+    /// 1 while the watcher, or who stands in for it, makes calls that a filter of the program's would not let pass.
     apart: AtomicU32,
     /// What `wait` is to say of a program that has no thread left.
     status: AtomicU32,
@@ -86,12 +86,23 @@ impl Life {
         self.ending.load(Ordering::SeqCst) != 0
     }
 
+    /// Whether there should be a watcher, and is none.
+    pub(crate) fn lacks_watcher(&self) -> bool {
+        self.risen.load(Ordering::Relaxed) != 0 && self.watcher.load(Ordering::Relaxed) == 0
+    }
+
+    /// There is a watcher of that number, or none.
+    fn set_watcher(&self, thread: u32) {
+        self.watcher.store(thread, Ordering::Relaxed);
+    }
+
     /// There is a descriptor that the watcher is to wait for.
     pub(crate) fn set_rouse(&self, fd: i32) {
         self.rouse.store(u32::try_from(fd + 1).unwrap_or(0), Ordering::SeqCst);
     }
 
-    /// Has the watcher make calls of all kinds, where the program has no filter, and is about to set up none.
+    /// Has the watcher, or who stands in for it, make calls of all kinds, where the program has no filter, and is about
+    /// to set up none.
     pub(crate) fn unfiltered(&self, calls: impl FnOnce()) {
         self.apart.store(1, Ordering::SeqCst);
         if !filters::is_there() {
@@ -246,7 +257,8 @@ pub(crate) fn await_end(client: &Client) {
         sys::futex_wait_for_agent(&life.ending, 1);
     }
     // Their stacks are theirs until then.
-    for thread in [client.thread, life.watcher.load(Ordering::Relaxed)] {
+    let watcher = life.watcher.load(Ordering::Relaxed);
+    for thread in [client.thread, watcher].into_iter().filter(|thread| *thread != 0) {
         await_thread(thread);
     }
     life.begin_anew();
@@ -272,8 +284,7 @@ pub(crate) fn rise(client: &Client) {
     let none = [0_u32; 6];
     // SAFETY: the two structures of this call. Where it is refused, nothing changes.
     let _ = unsafe { sys::call5(sys::CAPSET, header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0) };
-    let watcher = watch::start(core::ptr::from_ref(client) as usize);
-    client.life.watcher.store(watcher, Ordering::Relaxed);
+    watch::start(client);
 }
 
 /// Takes a table of descriptors of its own, and closes in it all that is the program's.

@@ -21,13 +21,19 @@ pub(crate) const SHARED: usize = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
 /// The threads of this library: the agent thread and the watcher.
 pub(crate) const THREADS: u64 = 2;
 
-/// Starts the watcher: its number. Called by the agent thread, whose table of descriptors it shares.
-pub(crate) fn start(address: usize) -> u32 {
+/// Starts the watcher. Called by the agent thread, whose table of descriptors it shares, and which stands in for it
+/// where the kernel starts no more threads: a user or a control group may have as many as they may.
+pub(crate) fn start(client: &Client) {
     const EVENTFD: usize = 290;
     // Made here: the program may forbid such calls before the watcher has run at all.
     // SAFETY: touches no memory. Without one the watcher ends after its next look.
     let rouse = unsafe { sys::call5(EVENTFD, 0, sys::CLOEXEC, 0, 0, 0) }.map_or(-1, sys::descriptor);
-    Client::at(address).life.set_rouse(rouse);
+    client.life.set_rouse(rouse);
+    try_start(client);
+}
+
+fn try_start(client: &Client) {
+    let address = core::ptr::from_ref(client) as usize;
     // SAFETY: the stack is the client's and nobody else's, and `watch` keeps to this library.
     let started = unsafe {
         sys::spawn(
@@ -38,11 +44,19 @@ pub(crate) fn start(address: usize) -> u32 {
             None,
         )
     };
-    let Ok(thread) = started else {
-        report::say(&[b"the kernel starts no second thread to watch the memory server: the program ends"]);
-        sys::kill_self();
-    };
-    u32::try_from(thread).unwrap_or(0)
+    client
+        .life
+        .set_watcher(started.map_or(0, |thread| u32::try_from(thread).unwrap_or(0)));
+}
+
+/// One of the agent thread's turns while there is no watcher: what that would look at, and another try to start it.
+pub(crate) fn stand_in(client: &Client) {
+    const AT_ONCE: usize = 0;
+    if is_over(client, AT_ONCE) {
+        end();
+    }
+    end_left_alone(client, 1);
+    client.life.unfiltered(|| try_start(client));
 }
 
 /// `struct pollfd`: a descriptor, and what it is asked for.
@@ -51,31 +65,46 @@ fn pollfd(fd: i32, wanted: u16) -> u64 {
 }
 
 extern "C" fn watch(address: usize) -> ! {
-    const HANG_UP: u64 = 0x10 | 0x8;
-    const READABLE: u16 = 1;
     const MILLISECONDS: usize = 500;
     let client = Client::at(address);
     let mut stopped = Stopped::default();
-    let rouse = client.life.rouse();
+    // The agent thread may be about to end its own such calls.
+    client.life.await_watcher();
     while !client.life.is_ending() {
-        // `struct pollfd`: the descriptor, nothing asked for, which leaves hanging up and errors; and what rouses.
-        let mut wanted = [pollfd(client.descriptors.socket, 0), pollfd(rouse, READABLE)];
-        let (place, count) = (wanted.as_mut_ptr() as usize, wanted.len());
-        // SAFETY: the structures of this call.
-        let ready = unsafe { sys::own::call(sys::POLL, place, count, MILLISECONDS, 0, 0) };
-        let [wanted, _] = wanted;
-        if ready.is_ok_and(|ready| ready > 0) && wanted >> 48 & HANG_UP != 0 {
+        if is_over(client, MILLISECONDS) {
             end();
         }
         client.life.unfiltered(|| stopped.turn(client.descriptors.socket));
-        if let Some(status) = left_alone::status(client) {
-            if filters::binds_agent() {
-                threads::end_both(client, status);
-            }
-            left_alone::end(status);
-        }
+        end_left_alone(client, THREADS);
     }
     threads::end_thread(&client.life)
+}
+
+/// Waits so long at most for the end of the connection, or to be roused: whether it is over.
+fn is_over(client: &Client, milliseconds: usize) -> bool {
+    const HANG_UP: u64 = 0x10 | 0x8;
+    const READABLE: u16 = 1;
+    // `struct pollfd`: the descriptor, nothing asked for, which leaves hanging up and errors; and what rouses.
+    let mut wanted = [
+        pollfd(client.descriptors.socket, 0),
+        pollfd(client.life.rouse(), READABLE),
+    ];
+    let (place, count) = (wanted.as_mut_ptr() as usize, wanted.len());
+    // SAFETY: the structures of this call.
+    let ready = unsafe { sys::own::call(sys::POLL, place, count, milliseconds, 0, 0) };
+    let [connection, _] = wanted;
+    ready.is_ok_and(|ready| ready > 0) && connection >> 48 & HANG_UP != 0
+}
+
+/// Ends the program where none of its threads is left, but so many of this library's.
+fn end_left_alone(client: &Client, own: u64) {
+    let Some(status) = left_alone::status(client, own) else {
+        return;
+    };
+    if filters::binds_agent() {
+        threads::end_both(client, status);
+    }
+    left_alone::end(status);
 }
 
 /// The agent's threads have ended with their process, and the caller's, which shares the memory (`vfork`, `CLONE_VM`),
