@@ -35,7 +35,8 @@ fn fifo() -> Finding {
         name: "sched-fifo",
         need: Need::Recommended,
         why: "tasks of class fifo run before everything else; otherwise their jobs compete with time sharing",
-        fix: "run as root, grant CAP_SYS_NICE, or raise RLIMIT_RTPRIO (ulimit -r, rtprio in limits.conf)",
+        fix: "run as root, grant CAP_SYS_NICE, or raise RLIMIT_RTPRIO (ulimit -r, rtprio in limits.conf); where the \
+              control group has a cpu.rt_runtime_us of 0, give it some, or leave it",
     };
     let wanted = Policy::Fifo { priority: 1 };
     item.tried(set_and_read(wanted).and_then(|got| {

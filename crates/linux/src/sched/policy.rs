@@ -92,10 +92,12 @@ impl BitOr for DeadlineFlags {
 /// A policy could not be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetPolicyError {
-    /// The right is missing; for SCHED_DEADLINE the thread may also be restricted to some CPUs.
+    /// The right is missing, or the control group's share of real-time CPU time (`CONFIG_RT_GROUP_SCHED`); for
+    /// SCHED_DEADLINE the thread may also be restricted to some CPUs.
     #[error(
-        "not permitted: real-time policies need CAP_SYS_NICE (or, for SCHED_FIFO, RLIMIT_RTPRIO); a SCHED_DEADLINE \
-         thread must also be allowed every CPU of its root domain"
+        "not permitted: real-time policies need CAP_SYS_NICE (or, for SCHED_FIFO, RLIMIT_RTPRIO), and SCHED_FIFO a \
+         control group whose cpu.rt_runtime_us, where there is one, is not 0; a SCHED_DEADLINE thread must also be \
+         allowed every CPU of its root domain"
     )]
     NotPermitted,
     /// The kernel's admission control refused the bandwidth.
