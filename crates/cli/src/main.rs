@@ -29,8 +29,10 @@ mod tmem;
 mod top;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use signal_hook::consts::SIGXFSZ;
 
 use freehold_command::exit_status::{self, Failure, Status};
 use freehold_command::{leftovers, output};
@@ -50,11 +52,18 @@ struct Arguments<C: Subcommand = Command> {
 }
 
 /// `exec` and nothing else: it runs before every program, and telling clap of all the others takes longer than the rest
-/// of what it does.
+/// of what it does, and much stack.
 #[derive(Debug, Subcommand)]
 enum Exec {
     #[command(about = exec::ABOUT)]
     Exec(exec::Arguments),
+}
+
+/// `serve` and nothing else, as `exec` starts it.
+#[derive(Debug, Subcommand)]
+enum Serve {
+    #[command(about = serve::ABOUT)]
+    Serve(serve::Arguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,7 +82,7 @@ enum Command {
     Exec(exec::Arguments),
     /// Say which rights and kernel features live runs need, and how to get those that are missing
     Doctor(doctor::Arguments),
-    /// Serve memory to other processes, until SIGTERM
+    #[command(about = serve::ABOUT)]
     Serve(serve::Arguments),
     /// Show a server's reservations, clients and shared objects
     Status(status::Arguments),
@@ -113,6 +122,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Whoever makes a memory object that is larger than files may be (`ulimit -f`) is told, and says so. What cannot be
+    // caught ends the command, as before; programs that it begins do not have the handler.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let outcome = match &parse() {
         Command::Run(arguments) => run::run(arguments),
         Command::Size(arguments) => size::run(arguments),
@@ -143,12 +155,19 @@ fn main() -> ExitCode {
 }
 
 fn parse() -> Command {
-    if std::env::args_os().nth(1).is_some_and(|first| first == "exec") {
-        let parsed = Arguments::try_parse();
-        let Exec::Exec(arguments) = parsed.unwrap_or_else(|error| explain_usage(&error)).command;
-        return Command::Exec(arguments);
+    let first = std::env::args_os().nth(1);
+    match first.as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some("exec") => {
+            let parsed = Arguments::try_parse();
+            let Exec::Exec(arguments) = parsed.unwrap_or_else(|error| explain_usage(&error)).command;
+            Command::Exec(arguments)
+        }
+        Some("serve") => {
+            let Serve::Serve(arguments) = Arguments::parse().command;
+            Command::Serve(arguments)
+        }
+        _ => Arguments::parse().command,
     }
-    Arguments::parse().command
 }
 
 /// Prints help, or what is wrong with the arguments of `exec`, and ends.
@@ -166,7 +185,7 @@ fn report(failure: Failure) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arguments, Command, Exec};
+    use super::{Arguments, Command, Exec, Serve};
     use clap::{Parser, Subcommand};
 
     fn said<C: Subcommand>(words: &[&str]) -> String {
@@ -175,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_by_itself_says_what_exec_among_the_others_says() {
+    fn a_command_by_itself_says_what_it_says_among_the_others() {
         for words in [
             "freehold exec",
             "freehold exec --help",
@@ -188,6 +207,14 @@ mod tests {
         ] {
             let words: Vec<&str> = words.split(' ').collect();
             assert_eq!(said::<Exec>(&words), said::<Command>(&words));
+        }
+        for words in [
+            "freehold serve --help",
+            "freehold serve --pol 5MiB",
+            "freehold serve --pool 5MiB",
+        ] {
+            let words: Vec<&str> = words.split(' ').collect();
+            assert_eq!(said::<Serve>(&words), said::<Command>(&words));
         }
     }
 }

@@ -24,6 +24,9 @@ use freehold_command::options::{PAGE, read_ahead, refuse_what_is_not_there};
 
 use crate::exec::parse_span;
 
+/// What the help says of it.
+pub(crate) const ABOUT: &str = "Serve memory to other processes, until SIGTERM";
+
 /// Frames that the smallest pool has.
 const LEAST: u32 = 64;
 
@@ -158,6 +161,8 @@ enum Level {
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    let folder = arguments.own.own_folder.as_deref();
+    serve::raise_limits(folder.is_some());
     let options = options(arguments)?;
     let format = match arguments.log {
         LogFormat::Text => Format::Text,
@@ -171,7 +176,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     log::start(format, level).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
     let stop = stop_signal()?;
-    match serve_until(arguments.own.own_folder.as_deref(), &options, &stop) {
+    match with_room(|| serve_until(folder, &options, &stop))? {
         Ok(()) => Ok(Status::Done),
         Err(
             error @ ServeError::Socket(
@@ -180,6 +185,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         ) => Err(Failure::Input(error.to_string())),
         Err(error) => Err(Failure::Run(error.to_string())),
     }
+}
+
+/// Runs `serve` in a thread of its own: the first one has as much stack as its user allows programs (`ulimit -s`).
+fn with_room<T: Send>(serve: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    const STACK: usize = 2 << 20;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, serve);
+        let thread = thread.map_err(|error| Failure::Run(format!("the server's thread cannot be started: {error}")))?;
+        thread
+            .join()
+            .map_err(|_| Failure::Run("the server's thread has ended".to_owned()))
+    })
 }
 
 /// Serves until the stop, or with the owner of the folder, if any, and its last client.

@@ -256,6 +256,41 @@ fn a_low_limit_of_open_files_is_said_and_hangs_nothing() {
     assert_eq!((of("--nofile=4"), of("--nofile=24")), (Some(125), Some(0)));
 }
 
+/// Limits that are set for a program are not for the server that its command starts: they stay the program's.
+#[test]
+fn a_command_under_limits_starts_a_server_that_they_do_not_end() {
+    if !is_allowed() {
+        return;
+    }
+    let shown = "ulimit -f; ulimit -s; ulimit -t; ulimit -v; ulimit -d; seq 20000 | sort -n | tail -n 1";
+    for limit in [
+        "ulimit -s 128",
+        "ulimit -S -s 128",
+        "ulimit -S -f 0",
+        "ulimit -f 0",
+        "ulimit -S -t 20",
+        "ulimit -t 60",
+        "ulimit -S -v 400000",
+        "ulimit -S -d 100000",
+    ] {
+        let enter = format!("{limit}; exec \"$@\"");
+        let program = ["sh", "-c", shown];
+        let alone = native(&[&["sh", "-c", &enter, "sh"], &program[..]].concat());
+        let under = common::freehold_under(&["sh", "-c", &enter, "sh"], &["exec", "--reserve", "8MiB", "--"])
+            .args(program)
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts");
+        if limit == "ulimit -f 0" && under.status.code() == Some(125) {
+            // Whoever may not raise it is told.
+            assert!(stderr(&under).contains("raise the limit on files (ulimit -f)"));
+            continue;
+        }
+        let said = |output: &Output| (output.status.code(), stdout(output));
+        assert_eq!(said(&alone), said(&under), "{limit}: {}", stderr(&under));
+    }
+}
+
 #[test]
 fn nothing_that_the_agent_does_ends_a_program_under_a_filter() {
     compare_compiled("filters");

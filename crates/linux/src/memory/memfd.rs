@@ -25,8 +25,16 @@ pub enum MemfdError {
     #[error("the descriptor is not of a memory object of {0} pages")]
     Unsuitable(usize),
     /// The kernel's refusal, such as too many open files.
-    #[error("a memfd could not be made: {0}")]
+    #[error("a memfd could not be made: {0}{advice}", advice = advice(*.0))]
     System(Errno),
+}
+
+fn advice(errno: Errno) -> &'static str {
+    if errno == Errno::FBIG {
+        ": raise the limit on files (ulimit -f)"
+    } else {
+        ""
+    }
 }
 
 /// Residency could not be counted.

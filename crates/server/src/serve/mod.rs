@@ -24,6 +24,7 @@ use tracing::{info, warn};
 
 pub use crate::control::{Ends, Owner};
 pub use in_process::InProcess;
+pub use process::raise_limits;
 pub use socket::{SocketError, default_path};
 
 /// What a server is started with.

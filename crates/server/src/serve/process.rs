@@ -28,9 +28,29 @@ impl Drop for Process {
     }
 }
 
+/// Raises limits on what a server uses, before it uses any. Where one command has the server for itself, `is_owned`,
+/// those that it finds are meant for that command's program, and go where they may.
+pub fn raise_limits(is_owned: bool) {
+    for resource in [
+        Resource::As,
+        Resource::Cpu,
+        Resource::Data,
+        Resource::Fsize,
+        Resource::Stack,
+    ] {
+        raise(resource, is_owned);
+    }
+}
+
 /// Takes what can be had; says in words what cannot.
 pub(super) fn prepare() -> (Process, Vec<String>) {
     let mut shortfalls = Vec::new();
+    if let Some(seconds) = limit_of(Resource::Cpu) {
+        shortfalls.push(format!(
+            "the server ends after {seconds} s of CPU time, and its clients with it: raise the limit (ulimit -t, \
+             LimitCPU=infinity)"
+        ));
+    }
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", SPARED) {
         shortfalls.push(format!(
             "the server may be killed when memory is short ({error}): start it with CAP_SYS_RESOURCE, or \
@@ -57,9 +77,29 @@ pub(super) fn prepare() -> (Process, Vec<String>) {
 /// How many clients there are descriptors for. A fork past that is refused, while one for which a descriptor lacks ends
 /// its program.
 pub(super) fn most_clients() -> u16 {
-    let limit = resource_limit(Resource::Nofile).ok().and_then(|limit| limit.current);
-    let most = limit.map(|descriptors| descriptors.saturating_sub(ITS_OWN) / OF_A_CLIENT);
+    let most = limit_of(Resource::Nofile).map(|descriptors| descriptors.saturating_sub(ITS_OWN) / OF_A_CLIENT);
     most.map_or(u16::MAX, |most| u16::try_from(most.max(1)).unwrap_or(u16::MAX))
+}
+
+fn limit_of(resource: Resource) -> Option<u64> {
+    resource_limit(resource).ok().and_then(|limit| limit.current)
+}
+
+/// Raises a limit as far as it goes: past what was set for good only where that was meant for others.
+fn raise(resource: Resource, is_owned: bool) {
+    let Ok(limit) = resource_limit(resource) else { return };
+    let none = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    let all = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if limit.current.is_some() && !(is_owned && setrlimit(resource, none).is_ok()) {
+        // What is refused stays as it is, and is missed, if at all, by what it is needed for.
+        let _ = setrlimit(resource, all);
+    }
 }
 
 fn raise_descriptors() -> Option<String> {
