@@ -57,6 +57,13 @@ pub fn send_to_thread(process: u32, thread: u32, signal: i32) -> Result<(), Errn
     sys::check(unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) }).map(|_| ())
 }
 
+/// Whether a thread is one of a process. Nothing under `/proc` is opened for it (see
+/// [`undisturbed`](crate::sched::undisturbed)).
+#[must_use]
+pub fn is_thread_of(process: u32, thread: u32) -> bool {
+    matches!(send_to_thread(process, thread, 0), Ok(()) | Err(Errno::PERM))
+}
+
 /// Whether a process has a page in its page table at an address: what the kernel keeps there in place of one does not
 /// count. `None` where that is not to be seen.
 #[must_use]

@@ -17,6 +17,7 @@ use crate::engine::affinity::affinity_hold::AffinityHold;
 use crate::engine::clients::Process;
 use crate::engine::keys::ClientId;
 use freehold_linux::ThreadId;
+use freehold_linux::process::is_thread_of;
 use freehold_linux::sched;
 use std::fs::File;
 use std::io::Read;
@@ -199,16 +200,18 @@ impl Engine {
 
 /// A client's agent thread: only a thread of that process, for the number is the client's word.
 pub(in crate::engine) fn agent_of(process: &Process) -> Option<ThreadId> {
-    whereabouts(process.pid, process.agent_thread)?;
-    i32::try_from(process.agent_thread).ok().and_then(ThreadId::from_raw)
+    let agent = Some(process.agent_thread).filter(|agent| is_thread_of(process.pid, *agent))?;
+    i32::try_from(agent).ok().and_then(ThreadId::from_raw)
 }
 
 /// What is known of a thread of a process.
 fn whereabouts(pid: u32, thread: u32) -> Option<Whereabouts> {
     let mut text = [0; LONGEST];
-    let mut file = File::open(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
-    let length = file.read(&mut text).ok()?;
-    understand(text.get(..length)?)
+    let length = sched::undisturbed(|| {
+        let mut file = File::open(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+        file.read(&mut text).ok()
+    });
+    understand(text.get(..length?)?)
 }
 
 /// The 20th and the 39th field of what `/proc` says of a thread, whose second may hold anything.

@@ -8,6 +8,7 @@ use crate::engine::faults::{FaultMessage, Which};
 use crate::engine::forks::Family;
 use crate::engine::keys::ClientId;
 use crate::error::EngineError;
+use freehold_linux::process::is_thread_of;
 use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
 
@@ -207,5 +208,5 @@ pub(in crate::engine) fn is_dead(userfault: &Userfault) -> bool {
 
 /// Whether a thread is one of a process.
 fn belongs(thread: u32, pid: u32) -> bool {
-    thread == pid || std::fs::exists(format!("/proc/{pid}/task/{thread}")).unwrap_or(false)
+    thread == pid || is_thread_of(pid, thread)
 }
