@@ -162,7 +162,7 @@ enum Level {
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let folder = arguments.own.own_folder.as_deref();
-    serve::raise_limits(folder.is_some());
+    let limits = serve::raise_limits(folder.is_some());
     let options = options(arguments)?;
     let format = match arguments.log {
         LogFormat::Text => Format::Text,
@@ -176,26 +176,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     log::start(format, level).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
     let stop = stop_signal()?;
-    match with_room(|| serve_until(folder, &options, &stop))? {
+    let failed = |error: &dyn std::fmt::Display| match limits.as_slice() {
+        [] => Failure::Run(error.to_string()),
+        limits => Failure::Run(format!("{error}; it may not raise {}", limits.join(", "))),
+    };
+    match with_room(|| serve_until(folder, &options, &stop)).map_err(|error| failed(&error))? {
         Ok(()) => Ok(Status::Done),
         Err(
             error @ ServeError::Socket(
                 SocketError::TooLong(_) | SocketError::NotASocket(_) | SocketError::Squatted { .. },
             ),
         ) => Err(Failure::Input(error.to_string())),
-        Err(error) => Err(Failure::Run(error.to_string())),
+        Err(error) => Err(failed(&error)),
     }
 }
 
 /// Runs `serve` in a thread of its own: the first one has as much stack as its user allows programs (`ulimit -s`).
-fn with_room<T: Send>(serve: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+fn with_room<T: Send>(serve: impl FnOnce() -> T + Send) -> Result<T, String> {
     const STACK: usize = 2 << 20;
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, serve);
-        let thread = thread.map_err(|error| Failure::Run(format!("the server's thread cannot be started: {error}")))?;
-        thread
-            .join()
-            .map_err(|_| Failure::Run("the server's thread has ended".to_owned()))
+        let thread = thread.map_err(|error| format!("the server's thread cannot be started: {error}"))?;
+        thread.join().map_err(|_| "the server's thread has ended".to_owned())
     })
 }
 

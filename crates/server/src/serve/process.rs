@@ -28,18 +28,25 @@ impl Drop for Process {
     }
 }
 
+/// Limits without which a server may find no memory, and what a shell calls them.
+const ON_MEMORY: [(Resource, &str); 3] = [
+    (Resource::As, "ulimit -v"),
+    (Resource::Data, "ulimit -d"),
+    (Resource::Fsize, "ulimit -f"),
+];
+
 /// Raises limits on what a server uses, before it uses any. Where one command has the server for itself, `is_owned`,
-/// those that it finds are meant for that command's program, and go where they may.
-pub fn raise_limits(is_owned: bool) {
-    for resource in [
-        Resource::As,
-        Resource::Cpu,
-        Resource::Data,
-        Resource::Fsize,
-        Resource::Stack,
-    ] {
+/// those that it finds are meant for that command's program, and go where they may. The answer names limits on memory
+/// that stay.
+pub fn raise_limits(is_owned: bool) -> Vec<&'static str> {
+    for resource in [Resource::Cpu, Resource::Stack] {
         raise(resource, is_owned);
     }
+    let stays = |(resource, name): (Resource, &'static str)| {
+        raise(resource, is_owned);
+        limit_of(resource).map(|_| name)
+    };
+    ON_MEMORY.into_iter().filter_map(stays).collect()
 }
 
 /// Takes what can be had; says in words what cannot.
